@@ -68,18 +68,24 @@ export class Admission {
     if (!this.#hasRoomFor(() => this.#fits(bytes, holding))) throw overloaded();
     const reservation = new Reservation(this, client);
     if (holding.requests === 0) this.#holdings.set(client, holding);
-    this.#change(holding, 1, bytes);
-    reservation.heldBytes = bytes;
+    this.#change(holding, 1, 0);
+    this.resize(reservation, bytes);
     this.#reading.push(reservation);
     return reservation;
   }
 
-  grow(bytes: number, reservation: Reservation): void {
+  grow(reservation: Reservation, bytes: number): void {
     const holding = this.#holdings.get(reservation.client) as Holding;
-    const fits = () => this.#all.requests === 1 || this.#all.bytes + holding.bytes + bytes <= this.#maxBytes;
+    const more = bytes - reservation.heldBytes;
+    const fits = () => this.#all.requests === 1 || this.#all.bytes + holding.bytes + more <= this.#maxBytes;
     // To make room, `#hasRoomFor` may have ended this very request, if its body stalls.
     if (!this.#hasRoomFor(fits) || reservation.isFreed) throw overloaded();
-    this.#change(holding, 0, bytes);
+    this.resize(reservation, bytes);
+  }
+
+  resize(reservation: Reservation, bytes: number): void {
+    this.#change(this.#holdings.get(reservation.client) as Holding, 0, bytes - reservation.heldBytes);
+    reservation.heldBytes = bytes;
   }
 
   pauseAfter(bytes: number, client: string): number {
@@ -92,18 +98,16 @@ export class Admission {
     this.#reading.push(reservation);
   }
 
-  shrink(bytes: number, client: string): void {
-    this.#change(this.#holdings.get(client) as Holding, 0, -bytes);
-  }
-
   stopWatching(reservation: Reservation): void {
     const place = this.#reading.indexOf(reservation);
     if (place >= 0) this.#reading.splice(place, 1);
   }
 
-  free(bytes: number, client: string): void {
+  free(reservation: Reservation): void {
+    const { client, heldBytes } = reservation;
     const holding = this.#holdings.get(client) as Holding;
-    this.#change(holding, -1, -bytes);
+    this.stopWatching(reservation);
+    this.#change(holding, -1, -heldBytes);
     if (holding.requests === 0) this.#holdings.delete(client);
   }
 

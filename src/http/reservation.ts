@@ -24,19 +24,20 @@ const PACED_BYTES = 64 * 1024;
 const MIN_PAUSE_MS = 1;
 
 interface Room {
-  /** Reserves more bytes for a reservation. Throws `overloaded` if they do not fit. */
-  grow(bytes: number, reservation: Reservation): void;
+  /** Makes a reservation larger: `bytes` in all. Throws `overloaded` if they do not fit. */
+  grow(reservation: Reservation, bytes: number): void;
+  /** Makes a reservation smaller. */
+  resize(reservation: Reservation, bytes: number): void;
   progressed(reservation: Reservation): void;
   /** Notes that the body is complete or given up, so it can no longer stall. */
   stopWatching(reservation: Reservation): void;
-  shrink(bytes: number, client: string): void;
   /**
    * Counts bytes against the rate at which a client may send (PACE). Returns the ms for which reading should pause; 0
    * or less for no pause.
    */
   pauseAfter(bytes: number, client: string): number;
   /** Ends a reservation: gives back its place among the requests, and its bytes, so that others may have them. */
-  free(bytes: number, client: string): void;
+  free(reservation: Reservation): void;
 }
 
 /** What one request takes of Admission's limits: one request, and the memory for its body. */
@@ -44,7 +45,7 @@ export class Reservation {
   readonly client: string;
   /**
    * Bytes of memory reserved for the body: its announced length, or more if more has arrived. If the body is slow,
-   * `giveAhead` reduces them to the bytes that have arrived.
+   * `giveAhead` reduces them to the bytes that have arrived. Only Admission sets this.
    */
   heldBytes = 0;
   /** When the last 64 KiB of the body were complete; at first, when its reading began. Shows whether it stalls. */
@@ -89,9 +90,7 @@ export class Reservation {
       this.progressMs = clock.monotonicMs();
       this.#room.progressed(this);
     }
-    if (this.#arrivedBytes <= this.heldBytes) return;
-    this.#room.grow(this.#arrivedBytes - this.heldBytes, this);
-    this.heldBytes = this.#arrivedBytes;
+    if (this.#arrivedBytes > this.heldBytes) this.#room.grow(this, this.#arrivedBytes);
   }
 
   get isStalled(): boolean {
@@ -104,8 +103,7 @@ export class Reservation {
    */
   giveAhead(): void {
     if (clock.monotonicMs() - this.#beganMs < SLOW_BODY_MS || this.heldBytes <= this.#arrivedBytes) return;
-    this.#room.shrink(this.heldBytes - this.#arrivedBytes, this.client);
-    this.heldBytes = this.#arrivedBytes;
+    this.#room.resize(this, this.#arrivedBytes);
   }
 
   bodyCompleted(): void {
@@ -121,8 +119,7 @@ export class Reservation {
   release(): void {
     if (this.isFreed) return;
     this.isFreed = true;
-    this.#room.stopWatching(this);
-    this.#room.free(this.heldBytes, this.client);
+    this.#room.free(this);
   }
 }
 
