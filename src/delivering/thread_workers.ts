@@ -56,7 +56,6 @@ export class ThreadWorkers {
   readonly #regular: Workers;
   readonly #spare: Workers;
   readonly #standstill: Standstill;
-  readonly #idle = { regular: 0, spare: 0 };
 
   constructor(partition: Partition, { onIdle, ...parts }: ThreadParts, settings: ThreadSettings) {
     const { workers } = settings;
@@ -69,14 +68,21 @@ export class ThreadWorkers {
       this.#spare.wake();
     });
     this.#regular = new Workers(
-      { ...parts, queue: new Queue(partition, 'main', settings), onIdle: (idle) => this.#changed(idle) },
+      {
+        ...parts,
+        queue: new Queue(partition, 'main', settings),
+        onIdle: (idle) => {
+          this.#standstill.changed(idle);
+          this.#report();
+        },
+      },
       { ids: uids(workers), ...ticks, ticksPerAsk: partition.hasOthers ? TICKS_PER_ASK_IF_PARTITIONED : 1 },
     );
     this.#spare = new Workers(
       {
         ...parts,
         queue: new Queue(partition, 'main', settings, 'spare'),
-        onIdle: (idle) => this.#report({ spare: idle }),
+        onIdle: () => this.#report(),
         mayAsk: () => this.#standstill.holds,
       },
       { ids: spareUids(Math.ceil(workers / WORKERS_PER_SPARE)), ...ticks, ticksPerAsk: TICKS_PER_SPARE_ASK },
@@ -90,21 +96,16 @@ export class ThreadWorkers {
 
   /** Wakes an idle regular worker. If there is none, wakes an idle spare worker (in a standstill) or another thread. */
   wake(): void {
-    const { regular, spare } = this.#idle;
-    (regular === 0 && spare > 0 && this.#standstill.holds ? this.#spare : this.#regular).wake();
+    const sparesHelp = this.#standstill.holds && this.#regular.idle === 0 && this.#spare.idle > 0;
+    (sparesHelp ? this.#spare : this.#regular).wake();
   }
 
   async stop(graceMs: number): Promise<void> {
     await Promise.all([this.#regular.stop(graceMs), this.#spare.stop(graceMs)]);
   }
 
-  #changed(idle: number): void {
-    this.#standstill.changed(idle);
-    this.#report({ regular: idle });
-  }
-
-  #report(changed: { regular?: number; spare?: number } = {}): void {
-    const { regular, spare } = Object.assign(this.#idle, changed);
-    this.#onIdle(regular > 0 || !this.#standstill.holds ? regular : spare);
+  #report(): void {
+    const sparesHelp = this.#standstill.holds && this.#regular.idle === 0;
+    this.#onIdle((sparesHelp ? this.#spare : this.#regular).idle);
   }
 }

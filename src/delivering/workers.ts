@@ -73,6 +73,11 @@ export class Workers {
     this.#idle = new Set(settings.ids);
   }
 
+  /** Number of idle workers. */
+  get idle(): number {
+    return this.#idle.size;
+  }
+
   start(): void {
     this.#parts.onIdle?.(this.#idle.size);
     this.#loop = this.#run();
