@@ -114,12 +114,12 @@ export class Bus extends WorkerCalls {
     events: Timed[],
     { client = 'shop', key, limits = {} }: Delaying = {},
   ) {
-    const { outcomes, addedByTopic } = await this.store.run('delay', {
+    const { outcomes, published } = await this.store.run('delay', {
       ...{ uidSeed: seedOf(seed), ...DELAY_LIMITS, maxClientKeys: 10, ...limits },
       publications: [{ topic, client, ...key, events: events.map((each) => ({ text: each.id, ...each })) }],
     });
     const [{ outcome, index } = { outcome: '', index: undefined }] = outcomes;
-    return { outcome, index, added: Object.fromEntries(addedByTopic.flatMap(addedBySubscriber)) };
+    return { outcome, index, added: Object.fromEntries(published.flatMap(addedBySubscriber)) };
   }
 
   /** Publishes events that are due, in one call. Returns their number by topic, and whether more events are due. */

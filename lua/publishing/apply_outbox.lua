@@ -12,10 +12,10 @@ New batches get the time of the earliest entry that is applied now, which is whe
 deadlines, ages and the waiting times of joins count from that time, however long the entry was under way. If a join's
 open batch was opened after that time, it is closed first.
 
-`applied` has the number of the last entry that this partition has applied, for each source. `added_by_topic` has, for
-each topic, the number of events and the subscribers here that got them (storing.lua). `published` has the numbers of
-events and bytes for topics that live here, to which joins of other partitions publish. `refused` has the topics to
-which such a join may not publish any more, with the reason; the join's events for these topics are dropped.
+`applied` has the number of the last entry that this partition has applied, for each source. `published` has each topic
+that got events (storing.lua): foreign ones and, if joins of other partitions publish to them, topics that live here.
+`refused` has the topics to which such a join may not publish any more, with the reason; the join's events for these
+topics are dropped.
 `may_be_unused` has topics of other partitions that seem to have no subscriber in this one; the caller counts again, and
 corrects the notes there about subscribers in this partition (marks, elsewhere.lua).
 ]]
@@ -104,8 +104,7 @@ return function(call, args)
   storing.store(call, args.uid_seed, state.intake_state)
   redis.call('HSET', key, unpack(values))
   return {
-    applied = applied, added_by_topic = storing.added_by_topic(state.intake_state),
-    published = storing.published(state.intake_state), refused = state.refused,
+    applied = applied, published = storing.published(state.intake_state), refused = state.refused,
     may_be_unused = names_in(state.may_be_unused),
   }
 end

@@ -108,7 +108,7 @@ function storing.store(call, uid_seed, intake_state)
 end
 
 -- Returns for each topic the number of its accepted `events`, and its `subscribers` in this partition: a text with a
--- token on each line, which costs Redis less than a list.
+-- token on each line, which costs Redis less than a list. Only publish uses this; `published` tells more.
 function storing.added_by_topic(intake_state)
   local by_topic = {}
   for i, topic in ipairs(intake_state.accepted) do
@@ -117,17 +117,16 @@ function storing.added_by_topic(intake_state)
   return by_topic
 end
 
--- Returns, for each topic of this partition that got events, the number and the bytes of these events, and the topic's
--- subscribers, one on each line. The bytes are right only if the events were added by `intake.add_texts`.
+-- Returns, for each topic that got events, the number and the bytes of these events, the topic's subscribers in this
+-- partition, one on each line, and true if the topic lives in another partition (`is_foreign`). The bytes are right only
+-- if the events were added by `intake.add_texts`.
 function storing.published(intake_state)
   local published = {}
-  for _, topic in ipairs(intake_state.accepted) do
-    if not topic.is_foreign then
-      published[#published + 1] = {
-        topic = topic.name, events = topic.events, bytes = topic.bytes,
-        subscribers = table.concat(topic.subscribers, '\n'),
-      }
-    end
+  for i, topic in ipairs(intake_state.accepted) do
+    published[i] = {
+      topic = topic.name, events = topic.events, bytes = topic.bytes, is_foreign = topic.is_foreign,
+      subscribers = table.concat(topic.subscribers, '\n'),
+    }
   end
   return published
 end

@@ -6,7 +6,7 @@ import { Batcher } from '../store/batcher.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import type { TopicMarks } from '../subscribing/topic_marks.ts';
-import { addedBySubscriber, type PublishFigures } from './publication.ts';
+import { countPublished, type PublishFigures } from './publication.ts';
 
 /** Maximum bytes of the outbox entries in one script call. A single entry that is larger is sent alone. */
 export const MAX_APPLIED_BYTES = 1_000_000;
@@ -117,9 +117,7 @@ export class Applying {
     const { confirmed, figures, marks, limits, log } = this.#parts;
     const partition = confirmed.all[to] as Partition;
     const reply = await partition.runPermitted('apply_outbox', { ...limits, uidSeed: uidSeed(), sources });
-    for (const [subscriber, events] of reply.addedByTopic.flatMap(addedBySubscriber))
-      figures.added(subscriber, events);
-    for (const { topic, events, bytes } of reply.published) figures.published(topic, events, bytes);
+    countPublished(figures, reply.published);
     for (const { topic, reason, events } of reply.refused)
       log.error(
         { topic, reason, events },

@@ -1,4 +1,6 @@
 import { uidSeed } from '../ids.ts';
+import type { Received } from '../store/contract.ts';
+import type { PUBLISHED } from '../store/contracts/publishing.ts';
 import type { Arguments, Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 import type { ReadEvent } from './event_fields.ts';
@@ -105,13 +107,16 @@ export function addedBySubscriber({
   return subscribers === '' ? [] : subscribers.split('\n').map((token) => [token, events]);
 }
 
-/** Counts in the metrics the events that a script has published. */
+/**
+ * Counts in the metrics the events that a script has published. The events of a foreign topic were counted as published
+ * in the partition of the topic.
+ */
 export function countPublished(
   figures: PublishFigures,
-  published: readonly ({ topic: string; bytes: number } & Reply<'publish'>['addedByTopic'][number])[],
+  published: readonly (Received<typeof PUBLISHED> & { isForeign?: boolean })[],
 ): void {
   for (const each of published) {
-    figures.published(each.topic, each.events, each.bytes);
+    if (!each.isForeign) figures.published(each.topic, each.events, each.bytes);
     for (const [subscriber, events] of addedBySubscriber(each)) figures.added(subscriber, events);
   }
 }

@@ -104,10 +104,10 @@ describe('an event whose time has come', () => {
     assert.equal(await bus.store.redis.hget('topic:widgets', 'counter'), '4');
   });
 
-  test('is counted in the outcome', async () => {
+  test('is counted in the reply', async () => {
     await bus.subscribe('alice');
     await bus.subscribe('bob');
-    const { outcomes } = await bus.store.run('delay', {
+    const { outcomes, published } = await bus.store.run('delay', {
       ...{ uidSeed: seedOf('a'), ...DELAY_LIMITS },
       publications: [
         {
@@ -123,9 +123,13 @@ describe('an event whose time has come', () => {
     });
     const accepted = { outcome: 'accepted', index: undefined };
     assert.deepEqual(outcomes, [
-      { ...accepted, subscribers: 2, events: 1, bytes: 2 },
-      { ...accepted, subscribers: 0, events: 0, bytes: 0 },
+      { ...accepted, subscribers: 2 },
+      { ...accepted, subscribers: 0 },
     ]);
+    const [widgets, none] = published;
+    assert.deepEqual([widgets?.topic, widgets?.events, widgets?.bytes], ['widgets', 1, 2]);
+    assert.deepEqual(widgets?.subscribers.split('\n').sort(), ['alice', 'bob']);
+    assert.equal(none, undefined);
   });
 
   test('counts the subscribers that its topic has in other partitions', async () => {

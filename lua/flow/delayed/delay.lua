@@ -13,9 +13,8 @@ delayed event with the same id, or the publication has the id twice; `too_many_d
 client would have more delayed events than `max_client_delayed`, or these would take more than `max_client_bytes`.
 `index` is the position (from 0) of the event for which a publication is refused.
 
-`events` and `bytes` of an outcome count only the events that were published at once. `added_by_topic` has the number of
-these events for each topic, with the subscribers that got them (storing.lua). `now_ms` is Redis's time: an event whose
-`at` is not later was published at once.
+`subscribers` of an outcome is 0 if none of its events was published at once. `published` has each topic that got events
+at once (storing.lua). `now_ms` is Redis's time: an event whose `at` is not later was published at once.
 ]]
 local delayed = include('flow/delayed/delayed')
 local intake = include('publishing/intake')
@@ -96,24 +95,24 @@ local function judge_delay(call, args, delay_state, publication, totals, to_dela
 end
 
 local function refused(outcome, index)
-  return { outcome = outcome, index = index, subscribers = 0, events = 0, bytes = 0 }
+  return { outcome = outcome, index = index, subscribers = 0 }
 end
 
 -- Accepts a publication: adds its events to `intake_state` and `delay_state`, whose contents are stored at the end of
 -- the script call. Returns the outcome for the reply.
 local function accept(call, intake_state, delay_state, publication, due_events, to_delay)
   local topic = intake.accept(call, intake_state, publication)
-  local record = { outcome = 'accepted', subscribers = 0, events = #due_events, bytes = 0 }
+  local subscribers = 0
   if #due_events > 0 then
-    record.bytes = intake.add_texts(call, intake_state, topic, due_events)
-    record.subscribers = intake.count_subscribers(topic)
+    intake.add_texts(call, intake_state, topic, due_events)
+    subscribers = intake.count_subscribers(topic)
   end
   local all = delayed_of(delay_state, topic.name)
   for _, event in ipairs(to_delay) do
     all[#all + 1] = event
     all.ids[event.id] = true
   end
-  return record
+  return { outcome = 'accepted', subscribers = subscribers }
 end
 
 local function take(call, args, intake_state, delay_state, publication)
@@ -146,5 +145,5 @@ return function(call, args)
     end
     intake.remember(call, intake_state)
   end
-  return { outcomes = outcomes, added_by_topic = storing.added_by_topic(intake_state), now_ms = call.now_ms }
+  return { outcomes = outcomes, published = storing.published(intake_state), now_ms = call.now_ms }
 end

@@ -4,7 +4,7 @@ import { bytesOf } from '../../publishing/copies.ts';
 import { MAX_DELAY_MS } from '../../publishing/event_fields.ts';
 import { BYTES_PER_EVENT, groupCommit, type PublishingParts } from '../../publishing/group_commit.ts';
 import {
-  addedBySubscriber,
+  countPublished,
   type PublishLimits,
   type TimedOutcome,
   type TimedPublication,
@@ -71,25 +71,22 @@ export class Delaying {
 
   async #storeGroup(partition: Partition, group: readonly TimedPublication[]): Promise<TimedOutcome[]> {
     const { limits, onlooker, copies, figures } = this.#parts;
-    const { outcomes, addedByTopic, nowMs } = await partition.run('delay', {
+    const { outcomes, published, nowMs } = await partition.run('delay', {
       uidSeed: uidSeed(),
       ...limits,
       maxDelayMs: MAX_DELAY_MS,
       publications: group.map(argumentsOf),
     });
-    for (const [index, { events, subscribers, bytes }] of outcomes.entries()) {
+    for (const [index, { outcome, subscribers }] of outcomes.entries()) {
       const publication = group[index] as TimedPublication;
-      const { topic } = publication;
+      const atOnce = publication.events.filter((event) => isDue(event, nowMs)).map(textOf);
       // If all events of the publication were delayed or refused, nothing was published. The script then says 0
       // `subscribers`, even if the topic has some, so `copies` must not note this number.
-      if (events === 0) continue;
-      const atOnce = publication.events.filter((event) => isDue(event, nowMs)).map(textOf);
+      if (outcome !== 'accepted' || atOnce.length === 0) continue;
       onlooker.note({ ...publication, events: atOnce });
-      copies.note(topic, subscribers);
-      figures.published(topic, events, bytes);
+      copies.note(publication.topic, subscribers);
     }
-    for (const [subscriber, events] of addedByTopic.flatMap(addedBySubscriber))
-      figures.added(subscriber, events);
+    countPublished(figures, published);
     return outcomes;
   }
 }

@@ -1,6 +1,6 @@
 import type { Contract } from '../contract.ts';
 import { heldJob, lanes } from './delivering.ts';
-import { LIMITS, OUTCOMES } from './publishing.ts';
+import { LIMITS, OUTCOMES, PUBLISHED } from './publishing.ts';
 
 /**
  * The arguments of scripts that publish for a join. A join collects the events with the same key, such as the id of an
@@ -30,8 +30,6 @@ const join = {
 
 const refusal = 'claimed_by_other|no_room|owns_too_many';
 
-const published = [{ topic: 'text', events: 'number', bytes: 'number', subscribers: 'text' }] as const;
-
 const trigger = { client: 'text', name: 'text' } as const;
 
 export const flowContracts = {
@@ -58,20 +56,16 @@ export const flowContracts = {
           outcome: `${OUTCOMES}|too_far|already_delayed|too_many_delayed|too_much_delayed`,
           index: 'number?',
           subscribers: 'number',
-          events: 'number',
-          bytes: 'number',
         },
       ],
-      addedByTopic: [{ events: 'number', subscribers: 'text' }],
+      published: [PUBLISHED],
       nowMs: 'number',
     },
   },
   publish_delayed: {
     arguments: { uidSeed: 'text', firstClient: 'number', maxOutboxBytes: 'number' },
     reply: {
-      published: [
-        { topic: 'text', events: 'number', bytes: 'number', subscribers: 'text', lateMs: ['number'] },
-      ],
+      published: [{ ...PUBLISHED, lateMs: ['number'] }],
       lost: [{ topic: 'text', id: 'text' }],
       isLeft: 'flag',
     },
@@ -150,7 +144,7 @@ export const flowContracts = {
       expired: 'number',
       evicted: 'number',
       unkeyed: 'number',
-      published,
+      published: [PUBLISHED],
       expiryRefusal: `replaced|${refusal}?`,
     },
   },
@@ -158,7 +152,7 @@ export const flowContracts = {
     arguments: { ...join, maxClosed: 'number', movedUntilMs: 'number?' },
     reply: {
       expired: 'number',
-      published,
+      published: [PUBLISHED],
       expiryRefusal: `replaced|${refusal}?`,
     },
   },
@@ -236,7 +230,7 @@ export const flowContracts = {
         },
       ],
       spent: [{ client: 'text', events: 'number', bytes: 'number' }],
-      published,
+      published: [PUBLISHED],
     },
   },
 } as const satisfies Record<string, Contract>;

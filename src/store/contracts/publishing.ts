@@ -12,6 +12,9 @@ export const LIMITS = {
 export const OUTCOMES =
   'accepted|repeated|claimed_by_other|key_reused|no_room|owns_too_many|too_many_keys|outbox_full';
 
+/** The topics that got events in a script call (lua/publishing/storing.lua). */
+export const PUBLISHED = { topic: 'text', events: 'number', bytes: 'number', subscribers: 'text' } as const;
+
 export const publishingContracts = {
   publish: {
     arguments: {
@@ -55,8 +58,7 @@ export const publishingContracts = {
     },
     reply: {
       applied: ['number'],
-      addedByTopic: [{ events: 'number', subscribers: 'text' }],
-      published: [{ topic: 'text', events: 'number', bytes: 'number' }],
+      published: [{ ...PUBLISHED, isForeign: 'flag' }],
       refused: [{ topic: 'text', join: 'text', reason: 'text', events: 'number' }],
       mayBeUnused: ['text'],
     },

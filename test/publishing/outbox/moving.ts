@@ -155,10 +155,8 @@ describe('an outbox', () => {
     const [home, to, ...others] = bus.partitions.all as [Partition, Partition, Partition, Partition];
     const run: Partition['run'] = async (script, args) => {
       const reply = await to.run(script, args);
-      const { addedByTopic } = reply as Reply<'apply_outbox'>;
-      copies.push(
-        sumOf(addedByTopic.map(({ events, subscribers }) => events * subscribers.split('\n').length)),
-      );
+      const { published } = reply as Reply<'apply_outbox'>;
+      copies.push(sumOf(published.map(({ events, subscribers }) => events * subscribers.split('\n').length)));
       return reply;
     };
     const confirmed = new Partitions(home, Object.create(to, { run: { value: run } }), ...others);
