@@ -41,8 +41,8 @@ local function add_record(call, collected, token, sum, each, events)
   elseif collected.delivery_log > 0 then
     collected.undelivered = collected.undelivered or delivery_log.drops('unsubscribed', collected.delivery_log)
     local _, created_ms, attempts = batches.read_header(call.keys.batch(each.bid))
-    local about = { created_ms = created_ms, attempts = attempts, events = events }
-    delivery_log.add_drop(call, collected.undelivered, each.bid, token, about)
+    local about = { token = token, created_ms = created_ms, attempts = attempts, events = events }
+    delivery_log.add_drop(call, collected.undelivered, each.bid, about)
   end
 end
 

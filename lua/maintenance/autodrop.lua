@@ -16,7 +16,7 @@ passes them to the next call, whose first order must be the same.
 local dead_letters = include('delivering/dead_letters/dead_letters')
 local delivery_log = include('records/delivery_log')
 local drop_sums = include('maintenance/drop_sums')
-local drops = include('maintenance/drops')
+local dropping = include('maintenance/dropping')
 local jobs = include('delivering/jobs')
 
 -- Estimated work, in µs of Redis: for each of the `orders`, and for deleting a dead letter or a batch. A script call
@@ -26,9 +26,9 @@ local WORK_OF = { order = 4, dead_letter = 25, batch = 6 }
 local function drop_dead_letters(call, run, order)
   for _, bid in ipairs(redis.call('ZRANGE', order.letters, 0, order.max_deleted - 1)) do
     if not drop_sums.has_room(run.sums) then return end
-    local noted, token, about = drop_sums.note(call, run.sums, bid, call.keys.dead_letter(bid), false)
-    if noted then
-      if token then delivery_log.add_drop(call, run.collection.log, bid, token, about) end
+    local about = drop_sums.note(call, run.sums, bid, call.keys.dead_letter(bid), false)
+    if about then
+      if about.token then delivery_log.add_drop(call, run.collection.log, bid, about) end
       if not dead_letters.delete(call, bid) then redis.call('ZREM', order.letters, bid) end
       order.deleted = order.deleted + 1
       run.sums.work = run.sums.work + WORK_OF.dead_letter
@@ -41,13 +41,11 @@ local function drop_batches(call, run, order)
   if max == 0 then return end
   for _, bid in ipairs(redis.call('ZRANGE', order.queue, 0, max + run.held_count - 1)) do
     if not drop_sums.has_room(run.sums) or order.deleted == order.max_deleted then return end
-    local noted, token, about = false, nil, nil
-    if not run.held[jobs.delivery_of(bid)] then
-      noted, token, about = drop_sums.note(call, run.sums, bid, call.keys.batch(bid), true)
-    end
-    if noted then
-      if not token then redis.call('ZREM', order.queue, bid) end
-      drops.add(call, run.collection, bid, token, about)
+    local is_held = run.held[jobs.delivery_of(bid)]
+    local about = not is_held and drop_sums.note(call, run.sums, bid, call.keys.batch(bid), true)
+    if about then
+      if not about.token then redis.call('ZREM', order.queue, bid) end
+      dropping.add(call, run.collection, bid, about)
       order.deleted = order.deleted + 1
       run.sums.work = run.sums.work + WORK_OF.batch
     end
@@ -71,17 +69,17 @@ local function carry_out(call, run, wanted)
 end
 
 return function(call, args)
-  local held, held_count = drops.jobs_held(call)
-  local collection = drops.collection(delivery_log.drops('memory', args.delivery_log))
+  local held, held_count = dropping.jobs_held(call)
   local run = {
-    sums = drop_sums.begin(args), collection = collection, held = held, held_count = held_count,
+    sums = drop_sums.begin(args), collection = dropping.begin(delivery_log.drops('memory', args.delivery_log)),
+    held = held, held_count = held_count,
   }
   local orders = {}
   for i, wanted in ipairs(args.orders) do
     if not drop_sums.has_room(run.sums) then break end
     orders[i] = carry_out(call, run, wanted)
   end
-  drops.delete_all(call, run.collection)
+  dropping.delete_all(call, run.collection)
   local dropped, begun = drop_sums.finish(call, run.sums)
   return {
     orders = orders, drops = dropped, begun_bid = begun.bid, begun_at = begun.at, begun_topics = begun.topics,

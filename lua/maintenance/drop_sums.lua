@@ -93,17 +93,16 @@ local function count_topics(sums, bid, list, items)
   return counts, at
 end
 
--- Adds a batch (`is_queued`) or dead letter to the sums of its subscriber, before it is dropped. Returns one of these:
---   false               not all events of the batch are counted yet, because it is large. The caller must keep it
---   true                the list of the batch is gone, so there is nothing to count
---   true, token, about  all events are counted, so the caller must delete the batch. `token` is its subscriber. `about`
---                       describes the batch for the delivery log
+-- Adds a batch (`is_queued`) or dead letter to the sums of its subscriber, before it is dropped. Returns what describes
+-- the batch for the delivery log (`add_drop`). The caller then deletes the batch. If its list is gone, there is nothing
+-- to count, and the result has no `token`. Returns nothing if not all events of the batch are counted yet, because it
+-- is large. The caller must keep it.
 function drop_sums.note(call, sums, bid, list, is_queued)
   local items = redis.call('LRANGE', list, 0, batches.HEADER + EVENTS_PER_READ - 1)
   local token, created_ms = items[1], items[2]
-  if not token then return true end
+  if not token then return {} end
   local counts, length = count_topics(sums, bid, list, items)
-  if not counts then return false end
+  if not counts then return end
   local sum, events = sum_of(sums, token), length - batches.HEADER
   sum.batches = sum.batches + 1
   sum.events = sum.events + events
@@ -113,7 +112,7 @@ function drop_sums.note(call, sums, bid, list, is_queued)
   sum.from_ms = math.min(sum.from_ms, at_ms)
   sum.to_ms = math.max(sum.to_ms, at_ms)
   for topic, count in pairs(counts) do sum.topics[topic] = (sum.topics[topic] or 0) + count end
-  return true, token, { created_ms = created_ms, attempts = items[3], events = events, topics = counts }
+  return { token = token, created_ms = created_ms, attempts = items[3], events = events, topics = counts }
 end
 
 local function notify(call, sum)

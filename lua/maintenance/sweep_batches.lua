@@ -16,7 +16,7 @@ batches_open and batches_room are tokens of subscribers.
 local batches = include('delivering/batches')
 local calls = include('store/calls')
 local dead_letters = include('delivering/dead_letters/dead_letters')
-local drops = include('maintenance/drops')
+local dropping = include('maintenance/dropping')
 local findings = include('maintenance/findings')
 local jobs = include('delivering/jobs')
 local open_batches = include('delivering/open_batches')
@@ -76,7 +76,7 @@ local function may_be_open(call, bid, owner)
 end
 
 local function is_in_flight(call, bid)
-  call.jobs_held = call.jobs_held or drops.jobs_held(call)
+  call.jobs_held = call.jobs_held or dropping.jobs_held(call)
   return call.jobs_held[jobs.delivery_of(bid)]
 end
 

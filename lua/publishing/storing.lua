@@ -118,8 +118,8 @@ function storing.added_by_topic(intake_state)
 end
 
 -- Returns, for each topic that got events, the number and the bytes of these events, the topic's subscribers in this
--- partition, one on each line, and true if the topic lives in another partition (`is_foreign`). The bytes are right only
--- if the events were added by `intake.add_texts`.
+-- partition, one on each line, and true if the topic lives in another partition (`is_foreign`). The bytes are right
+-- only if the events were added by `intake.add_texts`.
 function storing.published(intake_state)
   local published = {}
   for i, topic in ipairs(intake_state.accepted) do

@@ -223,10 +223,12 @@ local function closed_ms_of(call, records, bid, token)
   return not records.has_no_closed and open_batches.closed_ms(call, bid)
 end
 
--- Collects the record of a batch that the script is about to drop. `about` has the batch's `created_ms` and `attempts`
--- as Redis stores them (texts), the number of its `events`, and perhaps `topics`: the number of events by topic.
-function delivery_log.add_drop(call, records, bid, token, about)
+-- Collects the record of a batch that the script is about to drop. `about` has the `token` of its subscriber, its
+-- `created_ms` and `attempts` as Redis stores them (texts), the number of its `events`, and perhaps `topics`: the
+-- number of events by topic.
+function delivery_log.add_drop(call, records, bid, about)
   if records.max == 0 then return end
+  local token = about.token
   local entries = records.by_token[token] or {}
   records.by_token[token] = entries
   entries[#entries + 1] = bid

@@ -8,14 +8,14 @@ to delete.
 ]]
 local batches = include('delivering/batches')
 local delivery_log = include('records/delivery_log')
-local drops = include('maintenance/drops')
+local dropping = include('maintenance/dropping')
 local jobs = include('delivering/jobs')
 
 return function(call, args)
   local keys, token = call.keys, args.token
-  local held, held_count = drops.jobs_held(call)
+  local held, held_count = dropping.jobs_held(call)
   local records = delivery_log.drops('unsubscribed', args.delivery_log)
-  local collection, dropped, events = drops.collection(records), 0, 0
+  local collection, dropped, events = dropping.begin(records), 0, 0
   for _, bid in ipairs(redis.call('ZRANGE', keys.batches_queued(token), 0, args.max_batches + held_count - 1)) do
     local job = jobs.delivery_of(bid)
     -- The creation time is read from the batch, because the score in the index of queued batches can be later: a batch
@@ -24,17 +24,17 @@ return function(call, args)
     if dropped < args.max_batches and not held[job] and (tonumber(created_ms) or 0) <= args.until_ms then
       if created_ms then
         local in_batch = redis.call('LLEN', keys.batch(bid)) - batches.HEADER
-        local about = { created_ms = created_ms, attempts = attempts, events = in_batch }
-        drops.add(call, collection, bid, token, about)
+        local about = { token = token, created_ms = created_ms, attempts = attempts, events = in_batch }
+        dropping.add(call, collection, bid, about)
         events = events + in_batch
       else
         redis.call('ZREM', keys.batches_queued(token), bid)
-        drops.add(call, collection, bid)
-        drops.update_lane(call, collection, token, { job })
+        dropping.add(call, collection, bid, {})
+        dropping.update_lane(call, collection, token, { job })
       end
       dropped = dropped + 1
     end
   end
-  drops.delete_all(call, collection)
+  dropping.delete_all(call, collection)
   return { batches = dropped, events = events }
 end

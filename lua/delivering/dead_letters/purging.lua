@@ -11,8 +11,8 @@ local function add_record(call, records, bid)
   local token, created_ms, attempts = batches.read_header(letter)
   if not token then return end
   local events = redis.call('LLEN', letter) - batches.HEADER
-  local about = { created_ms = created_ms, attempts = attempts, events = events }
-  delivery_log.add_drop(call, records, bid, token, about)
+  local about = { token = token, created_ms = created_ms, attempts = attempts, events = events }
+  delivery_log.add_drop(call, records, bid, about)
 end
 
 -- Deletes these dead letters, but only those of the subscriber `client`, if it is given. Returns how many were deleted.

@@ -9,11 +9,11 @@ local delivery_log = include('records/delivery_log')
 local jobs = include('delivering/jobs')
 local open_batches = include('delivering/open_batches')
 local waiting = include('delivering/waiting')
-local drops = {}
+local dropping = {}
 
 -- Returns two values: a table from each job that a worker holds to this worker, and the number of these jobs. Their
 -- batches are being delivered, so they must not be dropped.
-function drops.jobs_held(call)
+function dropping.jobs_held(call)
   local held, count = {}, 0
   for _, worker in ipairs(redis.call('SMEMBERS', call.keys.jobs_pending_index('main'))) do
     local job = redis.call('LINDEX', call.keys.jobs_pending('main', worker), 0)
@@ -32,26 +32,27 @@ end
 --   dropped   a set of all UIDs and jobs, for quick look-ups
 --   by_token  for each subscriber: the UIDs of its batches, their jobs, and the number of their events
 --   log       records of the batches for the delivery log
-function drops.collection(log)
+function dropping.begin(log)
   return { bids = {}, jobs = {}, lists = {}, dropped = {}, by_token = {}, log = log }
 end
 
--- Adds a batch to the collection. `about` describes the batch for the delivery log. `token` and `about` are nil if the
--- batch's list is gone; then only its job and its index entries are left to remove.
-function drops.add(call, collection, bid, token, about)
+-- Adds a batch to the collection. `about` describes the batch for the delivery log. It has no `token` if the batch's
+-- list is gone; then only its job and its index entries are left to remove.
+function dropping.add(call, collection, bid, about)
   local job = jobs.delivery_of(bid)
   collection.dropped[bid], collection.dropped[job] = true, true
   collection.bids[#collection.bids + 1] = bid
   collection.jobs[#collection.jobs + 1] = job
   collection.lists[#collection.lists + 1] = call.keys.batch(bid)
   collection.lists[#collection.lists + 1] = call.keys.attempts(bid)
+  local token = about.token
   if not token then return end
   local of_token = collection.by_token[token] or { bids = {}, jobs = {}, events = 0 }
   collection.by_token[token] = of_token
   of_token.bids[#of_token.bids + 1] = bid
   of_token.jobs[#of_token.jobs + 1] = job
   of_token.events = of_token.events + about.events
-  delivery_log.add_drop(call, collection.log, bid, token, about)
+  delivery_log.add_drop(call, collection.log, bid, about)
 end
 
 -- Corrects which jobs of a subscriber run, and which wait, after some of its batches were dropped:
@@ -59,7 +60,7 @@ end
 --   - If its probe was dropped, it has none any more. Otherwise the subscriber's other jobs would never run.
 --   - Makes a waiting job ready for each dropped job that was not waiting. Usually this happens when a job ends, but a
 --     dropped job never ends.
-function drops.update_lane(call, collection, token, dropped_jobs)
+function dropping.update_lane(call, collection, token, dropped_jobs)
   local waiting_count = redis.call('ZREM', call.keys.jobs_waiting(token), unpack(dropped_jobs))
   if waiting_count == #dropped_jobs then return end
   local probe = redis.call('HGET', call.keys.subscriber(token), 'probe')
@@ -70,7 +71,7 @@ end
 -- Deletes the collected batches with their jobs, and stores their records in the delivery log. Jobs in the list of
 -- instant jobs may stay there, because searching a long list is slow. When acquire takes such a job, it finds no batch
 -- and deletes the job.
-function drops.delete_all(call, collection)
+function dropping.delete_all(call, collection)
   local keys = call.keys
   delivery_log.write_drops(call, collection.log)
   if #collection.bids == 0 then return end
@@ -85,8 +86,8 @@ function drops.delete_all(call, collection)
     local open = open_batches.bid_of(call, token)
     if collection.dropped[open] then open_batches.close(call, token, open) end
     batches.count_out(call, token, #of_token.bids, of_token.events)
-    drops.update_lane(call, collection, token, of_token.jobs)
+    dropping.update_lane(call, collection, token, of_token.jobs)
   end
 end
 
-return drops
+return dropping
