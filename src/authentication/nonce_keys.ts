@@ -42,7 +42,8 @@ export class NonceKeys {
   #offsetMs = 0;
   #askAgainAtMs = 0;
   #triedAtMs = Number.NEGATIVE_INFINITY;
-  readonly #sharedLoad = sharing(() => this.#load());
+  /** Throws StorageUnavailable. */
+  readonly load = sharing(() => this.#load());
 
   constructor(control: Partition) {
     this.#control = control;
@@ -72,11 +73,6 @@ export class NonceKeys {
   find(issuedMs: number, signed: (key: Buffer) => boolean): NonceKey | undefined {
     const hour = Math.floor(issuedMs / HOUR_MS);
     return this.#keys.find((each) => each.hour === hour && signed(each.key));
-  }
-
-  /** Throws StorageUnavailable. */
-  load(): Promise<void> {
-    return this.#sharedLoad();
   }
 
   /**

@@ -11,7 +11,6 @@ import type { OwnerLimit } from '../routing/owner_limit.ts';
 import type { Reply } from '../store/contracts.ts';
 import { bidOf } from '../store/job.ts';
 import type { Partition } from '../store/partition.ts';
-import type { Partitions } from '../store/partitions.ts';
 import { Bell } from './bell.ts';
 import type { DeliveryOrder, QuarantineData } from './delivery_order.ts';
 
@@ -36,7 +35,6 @@ interface QuarantineParts {
   /** The program of the quarantine process. The first message to the process is the QuarantineData. */
   file: URL;
   config: Config;
-  partitions: Partitions;
   partition: Partition;
   recorder: Pick<Recorder, 'removed' | 'buried'>;
   publicNames: PublicNames;

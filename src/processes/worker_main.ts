@@ -56,7 +56,6 @@ await start(async () => {
     const quarantine = new Quarantine({
       file: QUARANTINE,
       config,
-      partitions,
       partition,
       recorder,
       publicNames,

@@ -40,8 +40,8 @@ export function foundKey(key: string, prefix: string): FoundKey | undefined {
   if (!key.startsWith(prefix)) return undefined;
   const rest = key.slice(prefix.length);
   for (const { name, shape } of BY_HEAD.get(headOf(rest)) ?? []) {
-    const [, ...parts] = shape.exec(rest) ?? [];
-    if (shape.test(rest)) return { key, name, parts };
+    const match = shape.exec(rest);
+    if (match) return { key, name, parts: match.slice(1) };
   }
   return undefined;
 }

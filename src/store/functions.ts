@@ -37,8 +37,12 @@ export class Functions {
   readonly #log: Log | undefined;
   readonly #replicas: Replicas | undefined;
   #warned = false;
-  readonly #sharedLoad = sharing((redis: Redis) => this.#load(redis));
   #fallbackUntilMs = Number.NEGATIVE_INFINITY;
+  /**
+   * Loads the library. Resolves with true if Redis now has the library, and with false if Redis refuses it. Loading it
+   * again does no harm.
+   */
+  readonly load = sharing((redis: Redis) => this.#load(redis));
 
   /**
    * `key` is the only key that each FCALL declares. A cluster sends the call to the master of this key. The function
@@ -77,14 +81,6 @@ export class Functions {
     const reply = await instead();
     await this.#replicas?.confirm(redis);
     return reply;
-  }
-
-  /**
-   * Loads the library. Resolves with true if Redis now has the library, and with false if Redis refuses it. Loading it
-   * again does no harm.
-   */
-  load(redis: Redis): Promise<boolean> {
-    return this.#sharedLoad(redis);
   }
 
   /**

@@ -25,8 +25,9 @@ export class RedisCluster {
   readonly #log: Log;
   #connections = 0;
   #connectionName: string | undefined;
-  readonly #sharedRefresh = sharing(() => this.#refresh());
   #refreshedAtMs = Number.NEGATIVE_INFINITY;
+  /** Asks which master has which slots, at most once in REFRESH_MS. Resolves even if no node answers. */
+  readonly refresh = sharing(() => this.#refresh());
 
   /** `cluster` must be new, because this class learns of the nodes from events of `cluster`, and must not miss one. */
   constructor(cluster: Cluster, log: Log) {
@@ -88,11 +89,6 @@ export class RedisCluster {
       return redis.status === 'ready';
     });
     await Promise.allSettled(ready.map((redis) => redis.client('SETNAME', name)));
-  }
-
-  /** Asks which master has which slots, at most once in REFRESH_MS. Resolves even if no node answers. */
-  refresh(): Promise<void> {
-    return this.#sharedRefresh();
   }
 
   /** Calls `listener` once, when the masters are known. */

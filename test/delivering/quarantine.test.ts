@@ -14,7 +14,6 @@ import { readConfig } from '../../src/config.ts';
 import { Quarantine } from '../../src/delivering/quarantine.ts';
 import { Recorder } from '../../src/metrics/recorder.ts';
 import { OwnerLimit } from '../../src/routing/owner_limit.ts';
-import { Partitions } from '../../src/store/partitions.ts';
 
 const DEATHS = 6;
 /** Half of the fifth pause, as far as jitter may shorten it. */
@@ -33,7 +32,6 @@ test('a quarantine that dies at each start is started again after growing pauses
   const quarantine = new Quarantine({
     file: pathToFileURL(file),
     config: readConfig({ ROUTEMASTER_ROOT_KEY: 'key-of-root' }),
-    partitions: Partitions.on(store.redis, { prefix: store.prefix, partitions: 1 }),
     partition: store,
     recorder: new Recorder({ increment: () => {} }),
     publicNames: new PublicNames(new Clients(store, []), new NameKey(store)),
