@@ -1,19 +1,8 @@
-import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { describe, test } from 'node:test';
-import { aroundTests } from '../../../harness/around_tests.ts';
-import {
-  type Example,
-  InstalledPackage,
-  packedFiles,
-  readExamples,
-} from '../../../harness/packages/installed_package.ts';
-import { nodeOfVersion, programsFor, VERSIONS } from '../../../harness/packages/node_versions.ts';
-import { root } from '../../../harness/processes/command.ts';
+import { packageTests } from '../package_tests.ts';
 
 /** A program that handles a signed delivery, and refuses one without a signature. A warning would appear on stderr. */
-const SIGNED_DELIVERY: Example = {
+const SIGNED_DELIVERY = {
+  shows: 'CommonJS gets the package by require',
   file: 'signed_delivery.cjs',
   text: `
 const assert = require('node:assert/strict');
@@ -47,47 +36,12 @@ async function deliver(text, signed = text) {
 `,
 };
 
-let installed: InstalledPackage | undefined;
-let examples: Example[] = [];
-
-aroundTests(
-  async () => {
-    installed = await InstalledPackage.of('receiver');
-    examples = [...(await readExamples('receiver')), SIGNED_DELIVERY];
+packageTests({
+  name: 'receiver',
+  also: SIGNED_DELIVERY,
+  async begin() {
     process.env.SIGNING_SECRET = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
-    for (const { file, text } of examples) {
-      // The program gets a free port, and ends when it has nothing else to do.
-      const program = text.replace(".listen(9292, '127.0.0.1')", ".listen(0, '127.0.0.1').unref()");
-      await installed.write({ file, text: program });
-    }
+    // The program gets a free port, and ends when it has nothing else to do.
+    return (text) => text.replace(".listen(9292, '127.0.0.1')", ".listen(0, '127.0.0.1').unref()");
   },
-  () => installed?.remove(),
-);
-
-test('what is packed is JavaScript with declarations, the README and the licence', async () => {
-  const files = await packedFiles('receiver');
-  const others = files.filter((path) => !/^dist\/[\w/]+\.(js|d\.ts)$/.test(path));
-  assert.deepEqual(others.sort(), ['LICENSE', 'README.md', 'package.json']);
-  assert.ok(files.includes('dist/index.js') && files.includes('dist/index.d.ts'));
-  // Until TypeScript 6, a compiler that writes CommonJS finds no types by `exports`.
-  const manifest = readFileSync(join(root, 'packages', 'receiver', 'package.json'), 'utf8');
-  assert.equal(JSON.parse(manifest).types, './dist/index.d.ts');
-});
-
-test('the TypeScript of the README fits the declarations, which need no others', async () => {
-  const typescript = examples.map(({ file }) => file).filter((file) => file.endsWith('.ts'));
-  assert.ok(typescript.length > 0);
-  await installed?.compile(typescript);
-});
-
-describe('each example of the README runs, and CommonJS gets the package by require', () => {
-  for (const version of VERSIONS) {
-    test(`on Node ${version}`, async (t) => {
-      const node = await nodeOfVersion(version);
-      if (node === undefined)
-        return t.skip(`there is no Node ${version}: node harness/packages/node_versions.ts installs it`);
-      for (const { file } of programsFor(version, examples))
-        assert.equal(await installed?.run(node, file), '', file);
-    });
-  }
 });
