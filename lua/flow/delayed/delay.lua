@@ -20,22 +20,17 @@ local delayed = include('flow/delayed/delayed')
 local intake = include('publishing/intake')
 local storing = include('publishing/storing')
 
-local function delayed_of(delay_state, topic)
-  local events = delay_state.topics[topic]
-  if not events then
-    events = { ids = {} }
-    delay_state.topics[topic] = events
-  end
-  return events
-end
+-- The tables of topics (intake.lua) get a field here: `to_delay`, a list of the events that are to be delayed. The list
+-- has the ids of these events as a set (`ids`).
 
 -- Returns the number and the bytes of a client's delayed events, including those that this call has accepted so far.
-local function totals_of(call, delay_state, client)
-  local totals = delay_state.clients[client]
+-- `all_totals` keeps them by client.
+local function totals_of(call, all_totals, client)
+  local totals = all_totals[client]
   if not totals then
     totals = {}
     totals.events, totals.bytes = delayed.held_by(call, client)
-    delay_state.clients[client] = totals
+    all_totals[client] = totals
   end
   return totals
 end
@@ -72,8 +67,8 @@ end
 
 -- Returns the index of the first event in `to_delay` that has the same id as a delayed event of the topic, or as an
 -- earlier event in `to_delay`. Returns nothing if there is no such event.
-local function find_repeated(call, delay_state, topic, to_delay)
-  local hash, known, ids = call.keys.delayed_events(topic), delayed_of(delay_state, topic).ids, {}
+local function find_repeated(call, topic, to_delay)
+  local hash, known, ids = call.keys.delayed_events(topic.name), topic.to_delay and topic.to_delay.ids or {}, {}
   for _, event in ipairs(to_delay) do
     local id = event.id
     if ids[id] or known[id] or redis.call('HEXISTS', hash, id) == 1 then return event.index end
@@ -87,9 +82,9 @@ end
 -- If a publication is stored already, its repetition must get `already_delayed`, even if the client has no room for
 -- more delayed events. So ids are compared even without room, but only that of the event that is due last: the earlier
 -- ones may have been published since, and then do not count.
-local function judge_delay(call, args, delay_state, publication, totals, to_delay)
+local function judge_delay(call, args, topic, totals, to_delay)
   local full = delayed.judge_room(totals.events + #to_delay, totals.bytes + to_delay.bytes, args)
-  local repeated = find_repeated(call, delay_state, publication.topic, full and { to_delay.last } or to_delay)
+  local repeated = find_repeated(call, topic, full and { to_delay.last } or to_delay)
   if repeated then return 'already_delayed', repeated end
   return full
 end
@@ -98,50 +93,50 @@ local function refused(outcome, index)
   return { outcome = outcome, index = index, subscribers = 0 }
 end
 
--- Accepts a publication: adds its events to `intake_state` and `delay_state`, whose contents are stored at the end of
--- the script call. Returns the outcome for the reply.
-local function accept(call, intake_state, delay_state, publication, due_events, to_delay)
+-- Accepts a publication: adds its events to those that are stored at the end of the script call. Returns the outcome
+-- for the reply.
+local function accept(call, intake_state, publication, due_events, to_delay)
   local topic = intake.accept(call, intake_state, publication)
   local subscribers = 0
   if #due_events > 0 then
     intake.add_texts(call, intake_state, topic, due_events)
     subscribers = intake.count_subscribers(topic)
   end
-  local all = delayed_of(delay_state, topic.name)
+  if #to_delay > 0 then topic.to_delay = topic.to_delay or { ids = {} } end
   for _, event in ipairs(to_delay) do
-    all[#all + 1] = event
-    all.ids[event.id] = true
+    table.insert(topic.to_delay, event)
+    topic.to_delay.ids[event.id] = true
   end
   return { outcome = 'accepted', subscribers = subscribers }
 end
 
-local function take(call, args, intake_state, delay_state, publication)
+local function take(call, args, intake_state, all_totals, publication)
   local refusal, index = intake.judge(call, intake_state, publication), nil
   if refusal then return refused(refusal) end
   local due_events, to_delay, far_index = part(call, publication, args.max_delay_ms)
   if not due_events then return refused('too_far', far_index) end
   if #to_delay > 0 then
-    local totals = totals_of(call, delay_state, publication.client)
-    refusal, index = judge_delay(call, args, delay_state, publication, totals, to_delay)
+    local totals = totals_of(call, all_totals, publication.client)
+    local topic = intake.topic(call, intake_state, publication.topic)
+    refusal, index = judge_delay(call, args, topic, totals, to_delay)
     if refusal then return refused(refusal, index) end
     totals.events, totals.bytes = totals.events + #to_delay, totals.bytes + to_delay.bytes
   end
-  return accept(call, intake_state, delay_state, publication, due_events, to_delay)
+  return accept(call, intake_state, publication, due_events, to_delay)
 end
 
 return function(call, args)
-  local intake_state, outcomes = intake.begin(args), {}
-  local delay_state = { topics = {}, clients = {} }
+  local intake_state, all_totals, outcomes = intake.begin(args), {}, {}
   for i, publication in ipairs(args.publications) do
-    outcomes[i] = take(call, args, intake_state, delay_state, publication)
+    outcomes[i] = take(call, args, intake_state, all_totals, publication)
   end
   storing.store(call, args.uid_seed, intake_state)
   -- If the due events could not be stored, nothing else is stored, because the publisher may send the publication
   -- again. A delayed event that is stored already would make the bus refuse the repeat (`already_delayed`). An
   -- idempotency key that is stored already would make it ignore the repeat.
   if not call.failure then
-    for name, events in pairs(delay_state.topics) do
-      if #events > 0 then delayed.add(call, intake_state.topics[name].publisher, name, events) end
+    for name, topic in pairs(intake_state.topics) do
+      if topic.to_delay then delayed.add(call, topic.publisher, name, topic.to_delay) end
     end
     intake.remember(call, intake_state)
   end
