@@ -152,21 +152,9 @@ export class Outbox {
     }
   }
 
-  #read(
-    home: Partition,
-    { late = [], ...lastRead }: Partial<LastRead> = {},
-    more: Partial<ReadArguments> = {},
-  ) {
-    return home.run('read_outbox', {
-      count: 0,
-      bytes: 0,
-      ...lastRead,
-      late,
-      maxEntries: MAX_ENTRIES,
-      maxBytes: MAX_APPLIED_BYTES,
-      leaseMs: 0,
-      ...more,
-    });
+  #read(home: Partition, lastRead: LastRead | undefined, more: Partial<ReadArguments> = {}) {
+    const limits = { maxEntries: MAX_ENTRIES, maxBytes: MAX_APPLIED_BYTES };
+    return home.run('read_outbox', { late: [], ...limits, ...lastRead, ...more });
   }
 
   /**
