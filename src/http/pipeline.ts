@@ -66,40 +66,20 @@ export class Pipeline {
     let session: Session | undefined;
     let counted: string | undefined;
     let ended: (() => void) | undefined;
+    const { sessions, callLimits, lastSeen, budget, audit, proxies, log } = this.#parts;
     try {
-      setBrowserHeaders(request, response, this.#parts.forceSsl);
-      // If the route takes no body, the body of the request is discarded. Otherwise Node would keep 64 KiB of it until
-      // the answer. In chunks of one byte each, these would take 26 MB of memory.
-      if (!takesBody(route)) request.resume();
-      checkHeaders(request, route.page !== undefined || route.isPublic);
-      if (!route.isHealthCheck) {
-        if (this.#parts.forceSsl && !this.#parts.proxies.cameByHttps(request))
-          return void (await send(response, redirectToHttps(request, this.#parts.dialect.redirected)));
-        if (!this.#parts.ready())
-          throw new StorageUnavailable(undefined, 'Redis is not ready for the bus yet');
-        await this.#parts.storageWatch.check();
-      }
-      const isStrange = route.isUnknown || route.isPublic || route.page !== undefined;
-      if (isStrange || !route.isHealthCheck) this.#parts.callLimits.admit(request, isStrange);
-      // A process that is full (see Admission) refuses requests with a body before it checks their credentials. That
-      // check and what precedes it are half of the work of a publish.
-      if (takesBody(route) && !this.#admission.hasRoom(request)) {
-        this.#refused.count('overloaded');
-        return answerOverloaded(response);
-      }
-      const { sessions, callLimits } = this.#parts;
+      if (await this.#answeredByHeaders(route, arrival)) return;
       if (route.page) session = await sessions.of(request.headers);
       const caller = await this.#callerOf(route, request, session);
-      if (caller?.role === 'client') this.#parts.lastSeen.note(caller.token);
+      if (caller?.role === 'client') lastSeen.note(caller.token);
       counted = countedAs(route, caller);
       if (counted !== undefined) {
         // A call that `begin` refuses takes about 0.5 ms. `whenFree` spreads many such calls over several turns of the
         // event loop, so that other requests need not wait for all of them.
-        await this.#parts.budget.whenFree(counted);
+        await budget.whenFree(counted);
         ended = callLimits.begin(counted, response);
       }
       // The rate limit comes before the audit, so that a flood of calls does not fill the audit.
-      const { audit, proxies } = this.#parts;
       const record = caller && route.action && audit.begin(route.action, caller, proxies.addressOf(request));
       const who = { caller, formToken: session?.formToken ?? '' };
       const calling = this.#calls.make(route, arrival, who, record);
@@ -108,14 +88,44 @@ export class Pipeline {
       if (counted !== undefined) callLimits.answered(counted, bytes, answer.priceInCalls);
       else if (route.isPublic) callLimits.answeredStranger(request, bytes);
     } catch (thrown) {
-      const error = errorToAnswer(this.#parts.log, thrown, request);
+      const error = errorToAnswer(log, thrown, request);
       this.#refused.count(error.code);
-      if (counted !== undefined) this.#parts.callLimits.answered(counted, 0, error.priceInCalls);
+      if (counted !== undefined) callLimits.answered(counted, 0, error.priceInCalls);
       if (route.page) await this.#failPage(route.page, error, arrival, session);
       else answerProblem(error, response);
     } finally {
       ended?.();
     }
+  }
+
+  /**
+   * Judges a request by its headers, the state of the process, and the rate of its address. Returns true if this has
+   * answered it: by a redirect, or because the process is full (see Admission). Throws the error of any other refusal.
+   */
+  async #answeredByHeaders(route: Route, { request, response }: Arrival): Promise<boolean> {
+    const { forceSsl, proxies, dialect, ready, storageWatch, callLimits } = this.#parts;
+    setBrowserHeaders(request, response, forceSsl);
+    // If the route takes no body, the body of the request is discarded. Otherwise Node would keep 64 KiB of it until
+    // the answer. In chunks of one byte each, these would take 26 MB of memory.
+    if (!takesBody(route)) request.resume();
+    const isOpen = route.page !== undefined || route.isPublic;
+    checkHeaders(request, isOpen);
+    if (!route.isHealthCheck) {
+      if (forceSsl && !proxies.cameByHttps(request)) {
+        await send(response, redirectToHttps(request, dialect.redirected));
+        return true;
+      }
+      if (!ready()) throw new StorageUnavailable(undefined, 'Redis is not ready for the bus yet');
+      await storageWatch.check();
+    }
+    const isStrange = route.isUnknown || isOpen;
+    if (isStrange || !route.isHealthCheck) callLimits.admit(request, isStrange);
+    // A process that is full refuses requests with a body before it checks their credentials. That check and what
+    // precedes it are half of the work of a publish.
+    if (!takesBody(route) || this.#admission.hasRoom(request)) return false;
+    this.#refused.count('overloaded');
+    answerOverloaded(response);
+    return true;
   }
 
   async #failPage(
