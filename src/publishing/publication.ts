@@ -1,8 +1,6 @@
-import { uidSeed } from '../ids.ts';
 import type { Received } from '../store/contract.ts';
 import type { PUBLISHED } from '../store/contracts/publishing.ts';
 import type { Arguments, Reply } from '../store/contracts.ts';
-import type { Partition } from '../store/partition.ts';
 import type { ReadEvent } from './event_fields.ts';
 import type { Idempotency } from './idempotency.ts';
 
@@ -38,72 +36,19 @@ export interface TimedOutcome {
 
 export type PublishLimits = Omit<Arguments<'publish'>, 'uidSeed' | 'publications'>;
 
-export interface Stored {
-  /**
-   * One outcome for each publication, with the number of the topic's subscribers. The number is 0 if the publication
-   * was not accepted.
-   */
-  outcomes: { outcome: Outcome; subscribers: number }[];
-  /**
-   * How many events were added to the queues of subscribers. If a subscriber got events of several topics, it is listed
-   * once for each topic.
-   */
-  added: [subscriber: string, events: number][];
-}
-
-/**
- * Stores publications with one script call, in the given order. Their topics must be in the same partition. Redis
- * remembers the idempotency keys of accepted publications for `idempotencyWindowMs`.
- */
-export async function storePublications(
-  partition: Partition,
-  publications: readonly Publication[],
-  { idempotencyWindowMs, maxTopics, maxClientTopics, maxClientKeys, maxOutboxBytes }: PublishLimits,
-): Promise<Stored> {
-  const runs: Publication[][] = [];
-  let before: Publication | undefined;
-  for (const publication of publications) {
-    if (before && goAsOne(before, publication)) runs.at(-1)?.push(publication);
-    else runs.push([publication]);
-    before = publication;
-  }
-  const reply = await partition.run('publish', {
-    uidSeed: uidSeed(),
-    idempotencyWindowMs,
-    maxTopics,
-    maxClientTopics,
-    maxClientKeys,
-    maxOutboxBytes,
-    publications: runs.map(joined),
-  });
-  return {
-    outcomes: runs.flatMap((run, index) => {
-      const [outcome, subscribers] = [reply.outcomes[index] as Outcome, reply.subscribers[index] ?? 0];
-      return run.map(() => ({ outcome, subscribers }));
-    }),
-    added: reply.addedByTopic.flatMap(addedBySubscriber),
-  };
-}
-
-function joined(run: readonly Publication[]): Arguments<'publish'>['publications'][number] {
-  const { topic, client, idempotency, events } = run[0] as Publication;
-  return {
-    topic,
-    client,
-    ...idempotency,
-    events: run.length === 1 ? events : run.flatMap((publication) => publication.events),
-  };
-}
-
 export interface PublishFigures {
   published(topic: string, events: number, bytes: number): void;
   added(subscriber: string, events: number): void;
 }
 
+/**
+ * Returns how many events were added to the queue of each subscriber of a topic. `subscribers` has their tokens, one on
+ * each line.
+ */
 export function addedBySubscriber({
   events,
   subscribers,
-}: Reply<'publish'>['addedByTopic'][number]): Stored['added'] {
+}: Reply<'publish'>['addedByTopic'][number]): [subscriber: string, events: number][] {
   return subscribers === '' ? [] : subscribers.split('\n').map((token) => [token, events]);
 }
 
@@ -119,13 +64,4 @@ export function countPublished(
     if (!each.isForeign) figures.published(each.topic, each.events, each.bytes);
     for (const [subscriber, events] of addedBySubscriber(each)) figures.added(subscriber, events);
   }
-}
-
-/**
- * True if two consecutive publications can be sent to Redis as one: both are of the same topic and client, and neither
- * has an idempotency key. Sending them as one saves a fifth of Redis's CPU under load.
- */
-function goAsOne(one: Publication, next: Publication): boolean {
-  if (one.topic !== next.topic || one.client !== next.client) return false;
-  return !one.idempotency && !next.idempotency;
 }

@@ -4,7 +4,7 @@ import { answer } from '../../harness/http/receiver.ts';
 import { RunningBus, type Scene } from '../../harness/processes/running_bus.ts';
 import { PUBLISH_LIMITS } from '../../harness/scripts/bus_inputs.ts';
 import { until } from '../../harness/until.ts';
-import { storePublications } from '../../src/publishing/publication.ts';
+import { uidSeed } from '../../src/ids.ts';
 
 const TIMEOUT_MS = 500;
 const url = (n: number) => `https://shop.example.com/widgets/${n}`;
@@ -198,7 +198,8 @@ test('a batch that cannot be decoded becomes a dead letter at once; no process e
   const { publisher, topic, subscriber, receiver } = await bus.scene(t);
   bus.announceError(/a job failed; its batch is a dead letter now/);
   const garbled = { topic, client: publisher.token, events: ['garbled'] };
-  await storePublications(bus.partitions.ofTopic(topic), [garbled], PUBLISH_LIMITS);
+  const limits = { uidSeed: uidSeed(), ...PUBLISH_LIMITS };
+  await bus.partitions.ofTopic(topic).run('publish', { ...limits, publications: [garbled] });
   await until(async () => (await subscriber.report()).dead_letters.batches === 1);
   await publisher.publish(topic, { url: url(1) });
   await until(async () => receiver.urls.length > 0 && (await subscriber.report()).events.queued === 0);

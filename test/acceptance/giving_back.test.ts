@@ -13,9 +13,8 @@ import { promoteDue, Queue } from '../../src/delivering/queue.ts';
 import { DONE, type JobHandler } from '../../src/delivering/settlement.ts';
 import { Workers } from '../../src/delivering/workers.ts';
 import { StorageUnavailable } from '../../src/errors.ts';
-import { uids } from '../../src/ids.ts';
+import { uidSeed, uids } from '../../src/ids.ts';
 import { eventText } from '../../src/publishing/event.ts';
-import { storePublications } from '../../src/publishing/publication.ts';
 import { Listener } from '../../src/store/listener.ts';
 import { Partitions } from '../../src/store/partitions.ts';
 import { Wakeups } from '../../src/store/wakeups.ts';
@@ -59,7 +58,8 @@ test('a delivery that outlasts the stop is given back, and another worker acquir
     timestamp: 1,
   } as const;
   const events = [eventText(event)];
-  await storePublications(store, [{ topic: 'widgets', client: 'shop', events }], PUBLISH_LIMITS);
+  const publications = [{ topic: 'widgets', client: 'shop', events }];
+  await store.run('publish', { uidSeed: uidSeed(), ...PUBLISH_LIMITS, publications });
 
   receiver.answers(answer.hang);
   const workers = workersFor(t);

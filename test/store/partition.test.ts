@@ -2,15 +2,19 @@ import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { TestStore } from '../../harness/redis/store.ts';
 import { PUBLISH_LIMITS } from '../../harness/scripts/bus_inputs.ts';
+import { seedOf } from '../../harness/scripts/names.ts';
 import { BusError, StorageFull, StorageUnavailable } from '../../src/errors.ts';
 import { reasonOf } from '../../src/log.ts';
-import { storePublications } from '../../src/publishing/publication.ts';
 import { readScripts, standalone } from '../../src/store/script_source.ts';
 
 const redis = new TestStore();
 const write = () => redis.store.command((commands) => commands.set('a', 'b'));
 
-const publication = { topic: 'widgets', client: 'shop', events: ['e'] };
+const publish = () =>
+  redis.store.run('publish', {
+    ...{ uidSeed: seedOf('a'), ...PUBLISH_LIMITS },
+    publications: [{ topic: 'widgets', client: 'shop', events: ['e'] }],
+  });
 
 beforeEach(() => redis.flush());
 afterEach(() => redis.store.redis.config('SET', 'maxmemory', '0'));
@@ -19,7 +23,7 @@ describe('an error of Redis', () => {
   test('about missing memory is StorageFull, for commands and scripts', async () => {
     await redis.store.redis.config('SET', 'maxmemory', '1');
     await assert.rejects(write(), StorageFull);
-    await assert.rejects(storePublications(redis.store, [publication], PUBLISH_LIMITS), StorageFull);
+    await assert.rejects(publish(), StorageFull);
   });
 
   test('that is temporary is StorageUnavailable, with its first word', async () => {
@@ -37,9 +41,8 @@ describe('an error of Redis', () => {
 
   test('of any other kind is thrown unchanged', async () => {
     await redis.store.redis.set('topics', 'no set');
-    const publish = storePublications(redis.store, [publication], PUBLISH_LIMITS);
     await assert.rejects(
-      publish,
+      publish(),
       (error: Error) => !(error instanceof BusError) && /WRONGTYPE/.test(error.message),
     );
   });
