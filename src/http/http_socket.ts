@@ -69,7 +69,7 @@ function refuseMalformed(error: ParserError, socket: Duplex): void {
 }
 
 /** Refuses a request with the method `CONNECT`, for which Node makes no response. */
-export function refuseConnect(_request: IncomingMessage, socket: Duplex): void {
+export function refuseConnect(socket: Duplex): void {
   lastWords(socket, new BusError('method_not_allowed', 'this is no proxy', { headers: ALLOW_ALL }));
 }
 

@@ -112,9 +112,9 @@ export class HttpServer {
   }
 
   #takeTheRest(): void {
-    this.#server.on('connect', (request: IncomingMessage, socket: HttpSocket) => {
+    this.#server.on('connect', (_, socket: HttpSocket) => {
       socket[CONNECTION]?.detach();
-      this.#wait(socket, () => refuseConnect(request, socket));
+      this.#wait(socket, () => refuseConnect(socket));
     });
     // The bus serves no other protocol, so a request with an Upgrade header is parsed again without it. Without this
     // listener, Node 24 would ignore the header too, but drop the bytes that came behind the request in the same read.

@@ -1,5 +1,5 @@
 import { StorageFull } from '../errors.ts';
-import { Batcher, TotalWaiting } from '../store/batcher.ts';
+import { Batcher } from '../store/batcher.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import type { Copies } from './copies.ts';
@@ -50,7 +50,7 @@ export function groupCommit<Item extends Pick<Publication, 'topic' | 'client'>, 
     weigh,
     maxPauseMs,
     ownerOf: ({ client }: Item) => client,
-    totalWaiting: new TotalWaiting(),
+    totalWaiting: { items: 0 },
   };
   const storeGroup = async (partition: Partition, group: readonly Item[]) => {
     try {

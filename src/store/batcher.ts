@@ -11,11 +11,6 @@ const ENOUGH = 128;
  */
 const FEW = 4;
 
-/** The total number of items that wait in several Batchers of a process. */
-export class TotalWaiting {
-  waiting = 0;
-}
-
 /**
  * Limits what one call sends to Redis: its items together weigh at most `max`. An item that is heavier than `max` is
  * sent alone. By default each item weighs 1.
@@ -33,7 +28,7 @@ export interface CallLimit<Item> {
    * there is load, so each of these Batchers waits another turn of the event loop to send more items in a call. By
    * default a Batcher counts only its own items.
    */
-  totalWaiting?: TotalWaiting;
+  totalWaiting?: { items: number };
   maxLoopTurns?: number;
   /**
    * Maximum pause (ms) after a call, so that Redis has time for other commands. The pause is as long as the call took,
@@ -69,11 +64,10 @@ export class Batcher<Item, Result> {
   /** `call` sends a group of items to Redis, and resolves with one result for each item, in their order. */
   constructor(call: (items: Item[]) => Promise<readonly Result[]>, limit: CallLimit<Item>) {
     this.#call = call;
-    const totalWaiting = new TotalWaiting();
     this.#limit = {
       weigh: () => 1,
       ownerOf: () => '',
-      totalWaiting,
+      totalWaiting: { items: 0 },
       maxLoopTurns: 2,
       maxPauseMs: 0,
       ...limit,
@@ -84,7 +78,7 @@ export class Batcher<Item, Result> {
   add(item: Item): Promise<Result> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ item, weight: this.#limit.weigh(item), resolve, reject });
-      this.#limit.totalWaiting.waiting++;
+      this.#limit.totalWaiting.items++;
       if (!this.#isRunning) void this.#run();
       else if (this.#waiting.length >= ENOUGH) this.#stopGathering();
     });
@@ -95,7 +89,7 @@ export class Batcher<Item, Result> {
     while (this.#waiting.length > 0) {
       await this.#gather();
       const group = this.#nextGroup();
-      this.#limit.totalWaiting.waiting -= group.length;
+      this.#limit.totalWaiting.items -= group.length;
       const beganMs = clock.monotonicMs();
       try {
         const results = await this.#call(group.map(({ item }) => item));
@@ -119,7 +113,7 @@ export class Batcher<Item, Result> {
       this.#stopGathering = resolve;
       const wait = (turns: number) => {
         if (turns === 0 || this.#waiting.length >= ENOUGH) resolve();
-        else setImmediate(() => wait(this.#limit.totalWaiting.waiting < FEW ? 0 : turns - 1));
+        else setImmediate(() => wait(this.#limit.totalWaiting.items < FEW ? 0 : turns - 1));
       };
       wait(this.#limit.maxLoopTurns);
     });
