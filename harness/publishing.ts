@@ -14,7 +14,7 @@ export function publishingParts(
     figures: { published: () => {}, added: () => {} },
     limits: PUBLISH_LIMITS,
     onFull: () => {},
-    onlooker: { note: () => {} },
+    onAccepted: () => {},
     ...given,
   };
 }

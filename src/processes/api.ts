@@ -36,6 +36,7 @@ import { Copies } from '../publishing/copies.ts';
 import { DELIVERED } from '../publishing/event_schema.ts';
 import { maxClientKeys } from '../publishing/idempotency.ts';
 import { Outbox } from '../publishing/outbox.ts';
+import type { Publication } from '../publishing/publication.ts';
 import { publishApi } from '../publishing/publish_api.ts';
 import { Publisher } from '../publishing/publisher.ts';
 import { RateLimit } from '../publishing/rate_limit.ts';
@@ -135,7 +136,7 @@ export function buildApi({ config, partitions, confirmed = partitions, recorder,
     figures: recorder,
     limits,
     onFull: storageFull,
-    onlooker: tail,
+    onAccepted: (publication: Publication) => tail.note(publication),
   };
   const times = new RedisTimes();
   const publisher = new Publisher(publishing);

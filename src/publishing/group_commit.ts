@@ -13,13 +13,6 @@ const MAX_EVENTS_PER_CALL = 2000;
 /** Storing this many bytes takes Redis as long as storing one short event. */
 export const BYTES_PER_EVENT = 1000;
 
-/**
- * An object that gets each accepted publication, such as the live tail (a stream of new events for people who debug).
- */
-export interface Onlooker {
-  note(publication: Publication): void;
-}
-
 /** The objects and limits with which Publisher and Delaying store publications. */
 export interface PublishingParts<Limits = PublishLimits> {
   partitions: Partitions;
@@ -28,8 +21,8 @@ export interface PublishingParts<Limits = PublishLimits> {
   limits: Limits;
   /** Called if Redis is out of memory, so that some is freed at once. */
   onFull: () => void;
-  /** Gets the events of each accepted publication, except delayed ones. Is not called if all are delayed. */
-  onlooker: Onlooker;
+  /** Called with the events of each accepted publication, except delayed ones; not called if all are delayed. */
+  onAccepted: (publication: Publication) => void;
 }
 
 /**

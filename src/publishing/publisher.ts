@@ -43,7 +43,7 @@ export class Publisher {
   }
 
   async #storeGroup(partition: Partition, group: readonly Measured[]): Promise<Outcome[]> {
-    const { limits, onlooker, copies, figures } = this.#parts;
+    const { limits, onAccepted, copies, figures } = this.#parts;
     const { idempotencyWindowMs, maxTopics, maxClientTopics, maxClientKeys, maxOutboxBytes } = limits;
     const runs = runsOf(group);
     const { outcomes, subscribers, addedByTopic } = await partition.run('publish', {
@@ -58,7 +58,7 @@ export class Publisher {
     const results = runs.flatMap((run, index) => {
       const outcome = outcomes[index] as Outcome;
       for (const publication of outcome === 'accepted' ? run : []) {
-        onlooker.note(publication);
+        onAccepted(publication);
         copies.note(publication.topic, subscribers[index] ?? 0);
         figures.published(publication.topic, publication.events.length, publication.bytes);
       }

@@ -70,7 +70,7 @@ export class Delaying {
   }
 
   async #storeGroup(partition: Partition, group: readonly TimedPublication[]): Promise<TimedOutcome[]> {
-    const { limits, onlooker, copies, figures } = this.#parts;
+    const { limits, onAccepted, copies, figures } = this.#parts;
     const { outcomes, published, nowMs } = await partition.run('delay', {
       uidSeed: uidSeed(),
       ...limits,
@@ -83,7 +83,7 @@ export class Delaying {
       // If all events of the publication were delayed or refused, nothing was published. The script then says 0
       // `subscribers`, even if the topic has some, so `copies` must not note this number.
       if (outcome !== 'accepted' || atOnce.length === 0) continue;
-      onlooker.note({ ...publication, events: atOnce });
+      onAccepted({ ...publication, events: atOnce });
       copies.note(publication.topic, subscribers);
     }
     countPublished(figures, published);
