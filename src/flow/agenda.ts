@@ -1,6 +1,5 @@
 import type { PublicNames } from '../authentication/public_names.ts';
 import type { Config } from '../config.ts';
-import type { AgendaKind } from '../delivering/queue.ts';
 import type { Log } from '../log.ts';
 import type { Recorder } from '../metrics/recorder.ts';
 import { RateLimit } from '../publishing/rate_limit.ts';
@@ -11,6 +10,13 @@ import type { Flushing } from '../subscribing/topic_marks.ts';
 import { DueEvents } from './delayed/due_events.ts';
 import { joinExpiry } from './joins/join_expiry.ts';
 import { DueTriggers } from './triggers/due_triggers.ts';
+
+/**
+ * The kinds of work, besides jobs, that have a due time: publish a delayed event, fire a trigger, expire a key of a
+ * join. The main thread of a worker process does this work.
+ */
+export const AGENDA = ['delayed', 'triggers', 'joins'] as const;
+export type AgendaKind = (typeof AGENDA)[number];
 
 interface AgendaParts {
   config: Config;
@@ -45,5 +51,5 @@ export function agendaOf({ config, partitions, outbox, onFull, ...parts }: Agend
     delayed: (signal) => dueEvents.publish(signal),
     joins: joinExpiry({ ...parts, partitions, outbox, guard, settings: config }),
     triggers: () => dueTriggers.publish(),
-  } satisfies Partial<Record<AgendaKind, (signal: AbortSignal) => Promise<void>>>;
+  } satisfies Record<AgendaKind, (signal: AbortSignal) => Promise<void>>;
 }

@@ -1,11 +1,11 @@
 import { repairCopies } from '../authentication/client_copies.ts';
 import { DeadLetters } from '../delivering/dead_letters/dead_letters.ts';
-import { promoteDue } from '../delivering/queue.ts';
 import { STEPS } from '../metrics/history.ts';
 import type { Partition } from '../store/partition.ts';
 import { Autodrop } from './autodrop.ts';
 import type { JobParts } from './job_parts.ts';
 import { monitorJob } from './monitor.ts';
+import { promoteDue } from './promoting.ts';
 import { sampleJob } from './sampling.ts';
 import { StorageWatch } from './storage_watch.ts';
 import { sweepCrossing } from './sweep_crossing.ts';

@@ -1,9 +1,10 @@
 import { Backoff } from '../backoff.ts';
 import { Bell } from '../delivering/bell.ts';
-import { AGENDA, type AgendaKind, promoteDue } from '../delivering/queue.ts';
+import { AGENDA, type AgendaKind } from '../flow/agenda.ts';
 import { failureOf, type Log } from '../log.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Wakeups } from '../store/wakeups.ts';
+import { promoteDue } from './promoting.ts';
 
 /**
  * Publishes due entries of one kind: delayed events, events of triggers, or events about expired join keys. The

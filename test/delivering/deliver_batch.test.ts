@@ -14,7 +14,7 @@ import { longName } from '../../harness/scripts/names.ts';
 import { subscriptionsOf } from '../../harness/subscriptions.ts';
 import { until } from '../../harness/until.ts';
 import type { AttemptReport } from '../../src/delivering/attempt_report.ts';
-import { promoteDue } from '../../src/delivering/queue.ts';
+import { promoteDue } from '../../src/maintenance/promoting.ts';
 import { eventText } from '../../src/publishing/event.ts';
 import type { WantedSubscription } from '../../src/subscribing/subscription.ts';
 import { Workshop } from './workshop.ts';

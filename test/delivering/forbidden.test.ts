@@ -4,8 +4,9 @@ import { TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
 import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { RECORD } from '../../harness/scripts/worker_calls.ts';
-import { promoteDue, Queue } from '../../src/delivering/queue.ts';
+import { Queue } from '../../src/delivering/queue.ts';
 import { StorageForbidden } from '../../src/errors.ts';
+import { promoteDue } from '../../src/maintenance/promoting.ts';
 import type { Finding } from '../../src/maintenance/sweep/finding.ts';
 import { sweep } from '../../src/maintenance/sweep/sweep.ts';
 

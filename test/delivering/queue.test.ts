@@ -4,7 +4,8 @@ import { TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
 import { longName } from '../../harness/scripts/names.ts';
 import { subscriptionsOf } from '../../harness/subscriptions.ts';
-import { promoteDue, Queue } from '../../src/delivering/queue.ts';
+import { Queue } from '../../src/delivering/queue.ts';
+import { promoteDue } from '../../src/maintenance/promoting.ts';
 import { Packed } from '../../src/store/packed.ts';
 
 const redis = new TestStore();

@@ -7,7 +7,7 @@ import { Bus } from '../../harness/scripts/bus.ts';
 import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { nthWord, packNamed } from '../../harness/scripts/names.ts';
 import { until } from '../../harness/until.ts';
-import type { AgendaKind } from '../../src/delivering/queue.ts';
+import type { AgendaKind } from '../../src/flow/agenda.ts';
 import { type PublishDue, Scheduler } from '../../src/maintenance/scheduler.ts';
 import { Listener } from '../../src/store/listener.ts';
 import { Wakeups } from '../../src/store/wakeups.ts';

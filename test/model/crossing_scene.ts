@@ -6,13 +6,14 @@ import { assertPartitionsConsistent, nameIn } from '../../harness/scripts/crossi
 import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { assertNothingToSweep } from '../../harness/scripts/sweep.ts';
 import { DEFAULTS, subscribersIn } from '../../harness/subscriptions.ts';
-import { promoteDue, Queue } from '../../src/delivering/queue.ts';
+import { Queue } from '../../src/delivering/queue.ts';
 import { StorageUnavailable } from '../../src/errors.ts';
 import type { JoinRules } from '../../src/flow/joins/join_rules.ts';
 import { Joins } from '../../src/flow/joins/joins.ts';
 import { joinToken, uidSeed } from '../../src/ids.ts';
 import { createLog } from '../../src/log.ts';
 import { outboxJob } from '../../src/maintenance/outbox_job.ts';
+import { promoteDue } from '../../src/maintenance/promoting.ts';
 import { Outbox } from '../../src/publishing/outbox.ts';
 import type { Publication } from '../../src/publishing/publication.ts';
 import { Publisher } from '../../src/publishing/publisher.ts';
