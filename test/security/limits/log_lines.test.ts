@@ -8,9 +8,9 @@ import { TestStore } from '../../../harness/redis/store.ts';
 import { Bus } from '../../../harness/scripts/bus.ts';
 import { subscriptionsOf } from '../../../harness/subscriptions.ts';
 import { until } from '../../../harness/until.ts';
-import { promoteDue } from '../../../src/delivering/queue.ts';
 import { SubscriberLines } from '../../../src/delivering/subscriber_lines.ts';
 import { joinToken } from '../../../src/ids.ts';
+import { promoteDue } from '../../../src/maintenance/promoting.ts';
 import { Workshop } from '../../delivering/workshop.ts';
 
 const redis = new TestStore();
