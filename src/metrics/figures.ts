@@ -2,13 +2,12 @@ import type { PublicNames } from '../authentication/public_names.ts';
 import { chunksOf } from '../chunks.ts';
 import { StorageUnavailable } from '../errors.ts';
 import type { Log } from '../log.ts';
-import type { MemoryLimits } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { PAUSERS } from '../store/pause.ts';
 import { type Count, readCounts, type Tags } from './counter_hash.ts';
 import { COUNTER_NAMES, type CounterName, type GaugeName } from './families.ts';
-import { type GaugeReading, readGauges } from './gauges.ts';
+import { type GaugeLimits, type GaugeReading, readGauges } from './gauges.ts';
 import { isTotalOfRemoved, subjectOf } from './series.ts';
 
 /** Number of counters that become figures in one turn of the event loop. 2,000 take about 1 ms. */
@@ -37,7 +36,7 @@ export type Figure = GaugeFigure | CounterFigure;
 
 export interface FigureParts {
   partitions: Partitions;
-  limits: MemoryLimits;
+  limits: GaugeLimits;
   publicNames: PublicNames;
   log: Log;
 }

@@ -1,5 +1,6 @@
 import { chunksOf } from '../chunks.ts';
 import { PERFECT_HEALTH } from '../config/subscription_defaults.ts';
+import type { Config } from '../config.ts';
 import { isJoinToken, isSpareWorker } from '../ids.ts';
 import type { Reply } from '../store/contracts.ts';
 import { delayedCounts } from '../store/delayed_counts.ts';
@@ -15,6 +16,9 @@ import { sumOf } from '../sum.ts';
 /** Number of subscribers whose gauges are read in one turn of the event loop. 100 take about 2 ms. */
 const SUBSCRIBERS_PER_TURN = 100;
 
+/** A worker that was last heard of longer ago than `leaseMs` is dead. */
+export type GaugeLimits = MemoryLimits & Pick<Config, 'leaseMs'>;
+
 /**
  * The gauges of the partitions that can be reached. `missing` has the other partitions. `memory` is that of the fullest
  * Redis. `replicas` is the smallest number of replicas that any Redis has. `cpuSeconds` is the CPU time of all Redises
@@ -29,8 +33,8 @@ export type GaugeReading = Awaited<ReturnType<typeof readGauges>>;
  * stored another type of value under a key, the gauges that need the key are missing or undefined (`Partition.skip`).
  * Throws StorageUnavailable if no partition can be reached.
  */
-export async function readGauges(partitions: Partitions, limits: MemoryLimits) {
-  const { found: readings, missing } = await partitions.reach(readPartition);
+export async function readGauges(partitions: Partitions, limits: GaugeLimits) {
+  const { found: readings, missing } = await partitions.reach((one) => readPartition(one, limits.leaseMs));
   const heads = partitions.byRedis().map(([one]) => one);
   const { found: servers, missing: away } = await partitions.reach((one) => readServer(one, limits), heads);
   return {
@@ -72,21 +76,22 @@ async function readServer(partition: Partition, limits: MemoryLimits) {
   };
 }
 
-async function readPartition(partition: Partition) {
+async function readPartition(partition: Partition, leaseMs: number) {
   const { skip } = partition;
-  const [time, begunAt, workers, delivering, outboxBytes, asideBytes] = await partition.command(
-    (redis, keys) =>
-      Promise.all([
-        redis.time(),
-        redis.get(keys.begun_at()).catch(skip),
-        redis.hlen(keys.workers()).catch(skip),
-        redis.smembers(keys.workers_main()).catch(skip),
-        redis.hget(keys.outboxes_sent(), 'bytes').catch(skip),
-        redis.hgetall(keys.outboxes_bytes()).catch(skip),
-      ]),
+  const [time, begunAt, heard, delivering, outboxBytes, asideBytes] = await partition.command((redis, keys) =>
+    Promise.all([
+      redis.time(),
+      redis.get(keys.begun_at()).catch(skip),
+      redis.hgetall(keys.workers()).then(mapOf, skip),
+      redis.smembers(keys.workers_main()).catch(skip),
+      redis.hget(keys.outboxes_sent(), 'bytes').catch(skip),
+      redis.hgetall(keys.outboxes_bytes()).catch(skip),
+    ]),
   );
   const nowMs = msOf(time);
-  const spare = delivering?.filter(isSpareWorker).length ?? 0;
+  // Dead workers are in these keys until another worker scrubs them: for ever, if the last worker process was killed.
+  const live = heard && delivering?.filter((worker) => nowMs - (heard.get(worker) ?? 0) <= leaseMs);
+  const spare = live?.filter(isSpareWorker).length ?? 0;
   const [subscribers, delayed, triggers, ...queues] = await Promise.all([
     readSubscribers(partition, nowMs),
     delayedCounts(partition),
@@ -99,8 +104,8 @@ async function readPartition(partition: Partition) {
     delayed,
     triggers,
     queues,
-    workers: workers === undefined ? undefined : { all: workers },
-    deliveryWorkers: delivering && { regular: delivering.length - spare, spare },
+    workers: heard && { all: heard.size },
+    deliveryWorkers: live && { regular: live.length - spare, spare },
     outboxes: { ...asideBytes, any: outboxBytes ?? '0' },
   };
 }

@@ -20,7 +20,7 @@ import { type ParsedFamily, parsePrometheus } from './prometheus_text.ts';
 
 const redis = new TestStore({ maxmemory: '100mb' });
 const log = createLog('silent', {});
-const LIMITS = { redisMaxBytes: 0, redisMinFreeBytes: 10_000_000 };
+const LIMITS = { redisMaxBytes: 0, redisMinFreeBytes: 10_000_000, leaseMs: 30_000 };
 
 const counting = () => new Counters(new Partitions(redis.store), { flushIntervalMs: 1000, log });
 const clients = () => new Clients(redis.store, []);

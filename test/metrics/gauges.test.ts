@@ -14,7 +14,7 @@ import { Partitions } from '../../src/store/partitions.ts';
 
 const redis = new TestStore();
 const NONE = { batches: 0, events: 0, bytes: 0 };
-const LIMITS = { redisMaxBytes: 0, redisMinFreeBytes: 0 };
+const LIMITS = { redisMaxBytes: 0, redisMinFreeBytes: 0, leaseMs: 30_000 };
 const gauges = () => readGauges(new Partitions(redis.store), LIMITS);
 
 const bus = new Bus(() => redis.store);
@@ -194,6 +194,18 @@ test('workers that deliver are counted by kind, and those of maintenance only am
   await bus.acquire(uids(1), { q: 'aux' });
   const { workers, deliveryWorkers } = await gauges();
   assert.deepEqual([workers, deliveryWorkers], [6, { regular: 3, spare: 2 }]);
+});
+
+test('workers of a process that was killed do not count as workers that deliver, though nobody scrubbed them', async () => {
+  const [killed, other] = uids(2) as [string, string];
+  const [spare] = spareUids(1) as [string];
+  await bus.acquire([killed, other], { idle: 0 });
+  await bus.acquire([spare], { idle: 0, kind: 'spare' });
+  const { redis: client, keys } = redis.store;
+  for (const worker of [killed, spare])
+    await client.hset(keys.workers(), worker, (await bus.nowMs()) - LIMITS.leaseMs - 1);
+  const { workers, deliveryWorkers } = await gauges();
+  assert.deepEqual([workers, deliveryWorkers], [3, { regular: 1, spare: 0 }]);
 });
 
 describe('jobs', () => {

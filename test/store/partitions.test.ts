@@ -92,7 +92,7 @@ test('listings, gauges and dead letters cover all partitions', async () => {
       ['zebras', 3],
     ],
   );
-  const gauges = await readGauges(halves, { redisMaxBytes: 0, redisMinFreeBytes: 0 });
+  const gauges = await readGauges(halves, { redisMaxBytes: 0, redisMinFreeBytes: 0, leaseMs: 30_000 });
   assert.equal(gauges.queues.find(({ queue }) => queue === 'main')?.instant, 4);
   assert.equal(gauges.subscribers.length, 2);
 
@@ -117,7 +117,7 @@ test('listings, gauges and dead letters cover all partitions', async () => {
 });
 
 const MINUTE_MS = 60_000;
-const LIMITS = { redisMaxBytes: 0, redisMinFreeBytes: 0, minReplicas: 1 };
+const LIMITS = { redisMaxBytes: 0, redisMinFreeBytes: 0, minReplicas: 1, leaseMs: 30_000 };
 const CONFIG = readConfig({ ROUTEMASTER_ROOT_KEY: 'root', ROUTEMASTER_WORKERS_PER_THREAD: '16' });
 /** A subscriber and a topic of each of four partitions. */
 const THINGS = [

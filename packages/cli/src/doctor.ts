@@ -197,7 +197,8 @@ async function* topicsFindings(
 function workersFinding(figures: Figures): Finding {
   const [found, due] = [workersOf(figures), sumOf(figures, 'jobs_due', { queue: 'main' })];
   if (found.workers > 0) return good('workers', `${workersText(found)}, ${due} deliveries due`);
-  return bad('workers', 'no worker is alive', 'Start a worker process of the bus.');
+  const advice = 'Start a worker process of the bus. If one runs, its log says what hinders it.';
+  return bad('workers', 'no worker is alive', advice);
 }
 
 /** Yields a finding if Redis (on a cluster, one of its masters) is so full that the bus refuses publishes. */

@@ -19,7 +19,11 @@ describe('with several partitions, a publish', () => {
     const events = Array.from({ length: 50 }, (_, n) => [`e${n}`, `f${n}`]).flat();
     assert.deepEqual(await bus.queued(tokens[0] as string), events, 'at once where the topic lives');
     assert.deepEqual(await bus.queued(tokens[1] as string), []);
-    const { outboxes } = await readGauges(bus.partitions, { redisMaxBytes: 0, redisMinFreeBytes: 0 });
+    const { outboxes } = await readGauges(bus.partitions, {
+      redisMaxBytes: 0,
+      redisMinFreeBytes: 0,
+      leaseMs: 30_000,
+    });
     assert.deepEqual(
       outboxes.map(([partition, bytes]) => [partition, bytes > 0]),
       [['any', true], ...['0', '1', '2', '3'].map((partition) => [partition, false])],
