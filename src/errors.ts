@@ -116,6 +116,14 @@ export class StorageUnavailable extends BusError {
   }
 }
 
+/** Thrown while Redis has lost the data of the bus. Waiting does not help: an operator must act. */
+export class StorageLost extends StorageUnavailable {
+  constructor() {
+    super(undefined, 'Redis has lost the data of the bus');
+    this.name = 'StorageLost';
+  }
+}
+
 /**
  * Thrown if the ACL of Redis does not let the bus run a command. Redis may have applied a part of the call. The bus
  * tries again, as it does while Redis is away, because an operator can give the permission back.

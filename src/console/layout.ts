@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
-import { type BusError, ERRORS, type ErrorCode, StorageUnavailable } from '../errors.ts';
+import { type BusError, ERRORS, type ErrorCode, StorageLost, StorageUnavailable } from '../errors.ts';
 import { type Content, type Html, html } from '../html.ts';
 import { RELEASE } from '../release.ts';
 import type { Caller, Role } from '../routing/caller.ts';
@@ -123,11 +123,17 @@ export function answerError(error: BusError, call: FailedCall): Answer {
   };
 }
 
+/** What to do if Redis has lost the data of the bus. Restarting a process, which would come to mind, can be a mistake. */
+const RESTORE =
+  'Nothing is accepted until it has the data again: stop the bus, and restore a backup of Redis. Do not just restart ' +
+  'a process: without ROUTEMASTER_REQUIRE_DATA it begins a new bus.';
+
 /**
  * Returns the text of an error page, usually the error's message. But if Redis was away when a person opened a page,
  * the message would tell how to repeat a publish, so the text speaks of the page instead.
  */
 function errorText(error: BusError, { method }: FailedCall): string {
+  if (error instanceof StorageLost) return `${error.why}. ${RESTORE}`;
   if (!(error instanceof StorageUnavailable) || method === 'POST') return error.message;
   return `${error.why}, and this page needs it. Nothing was changed. Reload the page in a moment.`;
 }

@@ -1,5 +1,5 @@
 import { clock, sleep } from '../clock.ts';
-import { StorageUnavailable } from '../errors.ts';
+import { StorageLost, StorageUnavailable } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { infoField } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
@@ -86,7 +86,7 @@ export class StorageWatch {
       });
     if (!mustWait) return undefined;
     return this.#looking?.then(() => {
-      if (this.#isLost) throw new StorageUnavailable(undefined, 'Redis has lost the data of the bus');
+      if (this.#isLost) throw new StorageLost();
       // If the process has connected again since `look` began, `look` may have asked the Redis of before, such as the
       // old master in a failover. So the present Redis is checked too: it may lack the data.
       return this.check();

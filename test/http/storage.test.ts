@@ -139,6 +139,12 @@ test('after a Redis has come back empty, nothing is accepted for nobody until a 
   // Until the process has connected again, it says that Redis does not answer.
   await until(async () => (await refusal()).every((detail) => /^Redis has lost the data/.test(detail)));
   await web.prints(/"level":50.*Redis has lost the data of the bus.*restore a backup/);
+  const cookie = `routemaster_session=${'x'.repeat(32)}`;
+  const page = await send(port, 'GET', '/console', { cookie, 'sec-fetch-site': 'none' });
+  assert.match(
+    page.text,
+    /lost the data of the bus\. Nothing is accepted until .* restore a backup of Redis\. Do not/,
+  );
   slow.write(EVENT);
   const [answer] = await once(slow, 'data');
   assert.match(answer, /^HTTP\/1.1 503 /, 'a publish whose body was under way');

@@ -148,15 +148,23 @@ function failureFinding(check: string, error: unknown): Finding {
   const failure = error instanceof TimeLimitError ? (error.cause ?? error) : error;
   if (!(failure instanceof RoutemasterError)) throw error;
   const { code, message } = failure;
-  return bad(code === 'unauthenticated' ? 'credentials' : check, `${code}: ${message}`, ADVICE[code]);
+  const advice = DATA_LOST.test(message) ? RESTORE : ADVICE[code];
+  return bad(code === 'unauthenticated' ? 'credentials' : check, `${code}: ${message}`, advice);
 }
+
+/** How the message of the bus begins if Redis has lost its data. The code is the same as if Redis were away. */
+const DATA_LOST = /^Redis has lost the data/;
+const RESTORE =
+  'Stop the bus, and restore a backup of Redis. Do not just restart a process: without ROUTEMASTER_REQUIRE_DATA it ' +
+  'begins a new bus.';
 
 const ADVICE: Readonly<Record<string, string>> = {
   unauthenticated:
-    'Check token and secret. A secret may have been replaced, or the client removed: root sees it by rtm token list.',
+    'Check token and secret. A secret may have been replaced, or the client removed: root sees by rtm audit who did it, and when.',
   too_many_failures:
     'Too many wrong credentials came from this address: correct them all, and wait a minute.',
-  storage_unavailable: 'Redis is away, or refuses what the bus stores: the log of the bus says why.',
+  storage_unavailable:
+    'Redis is away, lacks the data of the bus, or refuses what it stores: the log of the bus says why.',
   rate_limited: 'These credentials call too often: something else uses them.',
 };
 

@@ -298,7 +298,7 @@ test('doctor says what to do if the bus cannot use its Redis', async (t) => {
   const { stdout, stderr } = await terminal.rtm(`doctor -b 127.0.0.1:${port} -t x`);
   assert.match(
     stdout,
-    /^BAD +metrics +storage_unavailable: it cannot be reached\n +Redis is away, or refuses what the bus stores: the log/m,
+    /^BAD +metrics +storage_unavailable: it cannot be reached\n +Redis is away, lacks the data of the bus, or refuses .*: the log/m,
   );
   assert.match(stderr, /^http:\S+ answers 503; trying again, .*\nnot_well: 1 of 3 checks found something\n$/);
 });
@@ -325,6 +325,19 @@ test('doctor does not take root for a client if the bus cannot say at the moment
   const { stdout, status } = await terminal.rtm(`doctor -b 127.0.0.1:${port} -t ${ROOT_KEY}`);
   assert.match(stdout, /^BAD +lists +http_501: .*\n$/m);
   assert.doesNotMatch(stdout, /topics|callback/);
+  assert.equal(status, 2);
+});
+
+test('doctor does not take lost data for a Redis that will be back', async (t) => {
+  const detail = 'Redis has lost the data of the bus. Nothing was changed; try again in a moment.';
+  const port = await serving(t, ({ url }, response) => {
+    if (url === '/health') return void response.end('{}');
+    // A bus answers 503, which rtm would try again for ten seconds.
+    response.writeHead(501, { 'content-type': 'application/problem+json' });
+    response.end(JSON.stringify({ code: 'storage_unavailable', detail }));
+  });
+  const { stdout, status } = await terminal.rtm(`doctor -b 127.0.0.1:${port} -t ${ROOT_KEY}`);
+  assert.match(stdout, /^BAD +metrics +storage_unavailable: Redis has lost .*\n +Stop the bus, and restore a backup/m);
   assert.equal(status, 2);
 });
 
