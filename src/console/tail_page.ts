@@ -18,7 +18,7 @@ export function tailPage(api: ApiCalls): Route[] {
 <form method="get" action="${PATH}" class="filter"><label>Topic <input name="topic" value="${topic}" pattern="[a-z0-9_]{1,64}" title="a-z, 0-9 and _" autocapitalize="none" spellcheck="false"></label>
 <button class="quiet">Show</button>
 <button type="button" class="quiet needs-js" data-pause="tail">Pause</button></form>
-<p class="hint">Of each second and web process, the first 25 events. <span class="needs-js">Select text, or pause, to stop the list for a while.</span></p>`,
+<p class="hint">Of each second and web process, the first 25 events. Those that the bus publishes itself, by triggers, joins and delays, are not shown. <span class="needs-js">Select text, or pause, to stop the list for a while.</span></p>`,
       columns: [
         { name: 'When', cell: ({ at }) => ago(at, nowMs) },
         { name: 'Topic', cell: ({ topic }) => html`<span class="mono">${topic}</span>` },

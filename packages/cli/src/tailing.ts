@@ -46,7 +46,9 @@ export async function tail(call: Call): Promise<void> {
   try {
     await lookAtAll();
     const what = topics.join(', ') || 'all topics';
-    call.note(`watching ${what}: of each second and web process, the first 25 events; Ctrl-C ends`);
+    const which =
+      'of each second and web process, the first 25 events, but none of triggers, joins and delays';
+    call.note(`watching ${what}: ${which}; Ctrl-C ends`);
     const hint = topics.length === 0 ? undefined : await withoutPublisher(bus, topics);
     if (hint !== undefined) call.note(hint);
     while (await sleep(LOOK_EVERY_MS, true, { signal: interrupted }).catch(() => false)) await lookAtAll();
