@@ -96,19 +96,20 @@ async function adviceWhenFailing(
   role: Role,
   unreached: string | undefined,
 ): Promise<string | undefined> {
-  if (health_points < 100 && events.queued > 0) {
-    const failure = await lastFailure(bus, subscriber, role);
-    if (failure !== '') {
-      return unreached === undefined
-        ? `Deliveries fail, though something listens: it must answer 2xx in time.${failure ?? ''} Its log says more.`
-        : `Deliveries fail: start the receiver, or subscribe with another callback.${failure ?? ''}`;
-    }
-  }
+  const mayFail = health_points < 100 && events.queued > 0;
+  const failure = mayFail ? await lastFailure(bus, subscriber, role) : '';
+  if (failure !== '')
+    return unreached === undefined
+      ? `Deliveries fail, though something listens: it must answer 2xx in time.${failure ?? ''} Its log says more.`
+      : `Deliveries fail: start the receiver, or subscribe with another callback.${failure ?? ''}`;
   // Dead letters wait for a human, also when deliveries go well again.
   if (dead_letters.batches === 0) return undefined;
   const of = role === 'client' ? '' : ` --subscriber ${subscriber}`;
   const why = await newestDeath(bus, subscriber, role);
-  return `Batches became dead letters${why} See rtm dead list${of}, mend the cause, then rtm dead retry --all${of}.`;
+  return (
+    `Batches became dead letters${why} See rtm dead list${of}, mend the cause, then rtm dead retry --all${of}. ` +
+    'rtm dead purge removes what nobody needs.'
+  );
 }
 
 /**
@@ -133,6 +134,7 @@ function adviceWhenPaused(by: Subscription['paused_by'], argument: string): stri
   if (by === 'callback_gone') return `It answered 410: subscribe again, or ${command}, when it is back.`;
   if (by === 'operator' && argument === '')
     return 'An operator paused it, and only root can go on: ask there.';
+  if (by === 'operator') return `rtm audit says who paused it. When it may get events again: ${command}.`;
   return `Go on with ${command}.`;
 }
 

@@ -82,6 +82,10 @@ test('doctor finds a callback that fails, that nobody serves, or that is paused'
   await failing.subscriber.call('POST', '/subscription', { topics: [], callback: long });
   assert.match((await examined()).stdout, /\?of=x{20,90}…: this machine/);
   assert.match((await examined()).stdout, /paused by operator\n +An operator paused it/);
+  assert.match(
+    (await terminal.rtm(`doctor ${asRoot()}`)).stdout,
+    /paused by operator\n +rtm audit says who paused/,
+  );
   await failing.subscriber.call('DELETE', '/subscriber');
 });
 
@@ -337,7 +341,10 @@ test('doctor does not take lost data for a Redis that will be back', async (t) =
     response.end(JSON.stringify({ code: 'storage_unavailable', detail }));
   });
   const { stdout, status } = await terminal.rtm(`doctor -b 127.0.0.1:${port} -t ${ROOT_KEY}`);
-  assert.match(stdout, /^BAD +metrics +storage_unavailable: Redis has lost .*\n +Stop the bus, and restore a backup/m);
+  assert.match(
+    stdout,
+    /^BAD +metrics +storage_unavailable: Redis has lost .*\n +Stop the bus, and restore a backup/m,
+  );
   assert.equal(status, 2);
 });
 
