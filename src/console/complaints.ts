@@ -27,9 +27,10 @@ export interface State {
   memory: Memory;
   /**
    * The events that were dropped for want of memory: of the bus those within DROPS_TOLD_MS, of a client all of its own.
-   * `agoMs` is the time since the last drop of a client. Undefined if nothing was dropped within DROPS_TOLD_MS.
+   * `agoMs` is the time since the last drop: of the bus at most, within five minutes. Undefined if nothing was dropped
+   * within DROPS_TOLD_MS.
    */
-  dropped?: { events: number; agoMs?: number } | undefined;
+  dropped?: { events: number; agoMs: number } | undefined;
   /** The partitions that cannot be reached. */
   missing: readonly Partition[];
   /** `fewest`: replicas of the Redis that has fewest. Publishes to a Redis with fewer than `min` are refused. */
@@ -100,13 +101,13 @@ function ofBus({ ageMs, memory, missing, replicas, processes, dropped, client }:
 
 function ofDrops({ events, agoMs }: NonNullable<State['dropped']>, client: string | undefined): Complaint {
   const were = events === 1 ? 'was' : 'were';
-  if (client !== undefined && agoMs !== undefined)
+  if (client !== undefined)
     return {
       text: `${count(events, 'event')} of yours ${were} dropped, the last ${past(agoMs)}.`,
       advice: html`Memory ran short. Ask the publishers what has changed since: <a href="${subscriberPath(client)}">Your subscriber</a> has the topics.`,
     };
   return {
-    text: `${count(events, 'event')} ${were} dropped within the last ${duration(DROPS_TOLD_MS)}.`,
+    text: `${count(events, 'event')} ${were} dropped within a day, the last at most ${past(agoMs)}.`,
     advice: html`Memory ran short. Give Redis more, or empty what is stuck. ${DROPPED} says whose they were. Each subscriber is told, and its page says of what.`,
   };
 }

@@ -75,7 +75,7 @@ function stateShown(state: Shown): Content {
 async function readState({ partitions, limits, history }: OverviewParts, api: ApiCalls): Promise<Shown> {
   const min = limits.minReplicas;
   const heads = partitions.byRedis().map(([one]) => one);
-  const [latest, events, { memory, missing }, replicas, nowMs, processes] = await Promise.all([
+  const [latest, dropped, { memory, missing }, replicas, nowMs, processes] = await Promise.all([
     history.latest(),
     history.droppedWithin(DROPS_TOLD_MS),
     readFullestMemory(partitions, limits),
@@ -86,8 +86,7 @@ async function readState({ partitions, limits, history }: OverviewParts, api: Ap
   const ageMs = latest && nowMs - latest.atMs;
   const fewest = Math.min(...replicas.found);
   return {
-    ...{ figures: latest?.figures, ageMs, memory, missing, replicas: { fewest, min }, processes },
-    dropped: events > 0 ? { events } : undefined,
+    ...{ figures: latest?.figures, ageMs, memory, missing, replicas: { fewest, min }, processes, dropped },
   };
 }
 

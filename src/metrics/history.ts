@@ -110,17 +110,22 @@ export class History {
 
   /**
    * Returns how many events the bus has dropped for want of memory within the last `ms`, as far as there are samples.
+   * The last one was dropped at most `agoMs` before the newest sample. Returns undefined if none were dropped.
    */
-  async droppedWithin(ms: number): Promise<number> {
+  async droppedWithin(ms: number): Promise<{ events: number; agoMs: number } | undefined> {
     const kept = Math.ceil(ms / STEPS.coarse.ms) + 1;
     const [entries, [newest]] = await Promise.all([
       this.#entries('bus', '', 'coarse', kept),
       this.#entries('bus', '', 'fine', 1),
     ]);
-    if (!newest) return 0;
-    const sinceMs = newest.slot * STEPS.fine.ms - ms;
-    const first = entries.find(({ slot }) => slot * STEPS.coarse.ms >= sinceMs);
-    return first ? grown('dropped', newest.figures, first.figures) : 0;
+    if (!newest) return undefined;
+    const newestMs = newest.slot * STEPS.fine.ms;
+    const lately = entries.filter(({ slot }) => slot * STEPS.coarse.ms >= newestMs - ms);
+    const droppedSince = ({ figures }: Entry) => grown('dropped', newest.figures, figures);
+    const [first] = lately;
+    const before = lately.findLast((entry) => droppedSince(entry) > 0);
+    if (!first || !before) return undefined;
+    return { events: droppedSince(first), agoMs: newestMs - before.slot * STEPS.coarse.ms };
   }
 
   /** Returns the history of the bus, a topic or a subscriber: the values of `metric`, or of all its metrics. */

@@ -26,10 +26,14 @@ test('operating.md says what to do about each complaint of the overview', () => 
   const missing = [3, 7].map((index) => ({ index }) as Partition);
   const memory = { used: 95, max: 100, highMark: 90, lowMark: 80, unfreed: 0 };
   const replicas = { fewest: 0, min: 1 };
-  const dropped = { events: 7 };
+  const dropped = { events: 7, agoMs: 4 * MINUTE_MS };
   const state = { figures: FIGURES, ageMs: 5 * MINUTE_MS, memory, missing, replicas, dropped };
   const complaints = complaintsOf(state);
   const said = complaints.map(({ text }) => text.toLowerCase());
+  assert.ok(
+    said.includes('7 events were dropped within a day, the last at most 4 min ago.'),
+    said.join('\n'),
+  );
   const told = complaintsInDocument();
   for (const row of told) {
     const words = row.split(' ').filter((word) => word !== 'a');
@@ -100,7 +104,7 @@ test('leads to those who fill Redis, the largest first, while it is full', () =>
 
 test('leads to the batches that were dropped, which say who fills Redis', () => {
   const memory = { used: 95, max: 100, highMark: 90, lowMark: 80, unfreed: 0 };
-  const state = { figures: undefined, ageMs: 0, memory, missing: [], dropped: { events: 7 } };
+  const state = { figures: undefined, ageMs: 0, memory, missing: [], dropped: { events: 7, agoMs: 0 } };
   for (const { advice } of complaintsOf(state))
     assert.match(
       html`${advice}`.text,

@@ -89,9 +89,9 @@ test('the bus knows how many events it dropped within a day', async () => {
   const now = await nowSlot();
   const coarseNow = Math.floor(now / 30);
   const lately = () => history().droppedWithin(86_400_000);
-  assert.equal(await lately(), 0);
+  assert.equal(await lately(), undefined);
   await write('bus', '', now, [[0, { dropped: 50 }]]);
-  assert.equal(await lately(), 0);
+  assert.equal(await lately(), undefined);
   const day = 288;
   await write(
     'bus',
@@ -105,9 +105,16 @@ test('the bus knows how many events it dropped within a day', async () => {
     ],
     'history_coarse',
   );
-  assert.equal(await lately(), 20);
+  const intoStepMs = (now - coarseNow * 30) * 10_000;
+  assert.deepEqual(await lately(), { events: 20, agoMs: 300_000 + intoStepMs });
+  await write('bus', '', coarseNow, [[0, { dropped: 50 }]], 'history_coarse');
+  assert.deepEqual(
+    await lately(),
+    { events: 20, agoMs: 300_000 + intoStepMs },
+    'none since the newest entry',
+  );
   await write('bus', '', now, [[0, { dropped: 25 }]]);
-  assert.equal(await lately(), 0, 'a total that became smaller was lost with Redis');
+  assert.equal(await lately(), undefined, 'a total that became smaller was lost with Redis');
 });
 
 test('a subject without a new entry has not changed', async () => {
