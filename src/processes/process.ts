@@ -1,4 +1,5 @@
 import { Backoff } from '../backoff.ts';
+import { clock } from '../clock.ts';
 import type { Config } from '../config.ts';
 import { BootError, isPassing, isRefusal, replyBehind } from '../errors.ts';
 import type { Log } from '../log.ts';
@@ -14,6 +15,7 @@ import { checkPartitionCount, fixPartitionCount } from '../store/partition_count
 import { Partitions } from '../store/partitions.ts';
 import { showPresence } from '../store/presence.ts';
 import { throwForOperator } from '../store/refusal.ts';
+import { msOf } from '../store/replies.ts';
 import { endWith } from './lifecycle.ts';
 
 interface Booted {
@@ -29,6 +31,12 @@ interface Booted {
 const BEGINS =
   'Redis has no bus yet: a new one begins. At the first start that is right. Otherwise stop the bus and restore a ' +
   'backup of Redis, or correct ROUTEMASTER_REDIS_URL or ROUTEMASTER_REDIS_PREFIX.';
+
+/** Maximum difference between the clocks of this host and of Redis of which the log says nothing. */
+const MAX_SKEW_MS = 10_000;
+const CLOCKS_DISAGREE =
+  'The clocks of this host and of Redis disagree: run NTP on both. The times of log lines are those of this host, all ' +
+  'other times those of Redis. Receivers refuse signatures if Redis is more than 300 s off.';
 
 /**
  * Prepares Redis for the bus, and tries again while Redis is unavailable or full, or lacks the data that
@@ -55,6 +63,7 @@ export async function boot(partitions: Partitions, config: Config, log: Log): Pr
       // With `minReplicas`, each publish uses the command WAIT. If the ACL of Redis forbids WAIT, the start fails here.
       // For 0 replicas, WAIT returns at once.
       if (config.minReplicas > 0) await partitions.control.command((redis) => redis.wait(0, 1));
+      await compareClocks(partitions.control, log);
       const takenOver = await takenOverAtMs(partitions.control);
       const assumed = takenOver === undefined ? 'none' : 'routemaster';
       return { compatibility: config.compatibility ?? assumed, takenOver };
@@ -70,6 +79,12 @@ export async function boot(partitions: Partitions, config: Config, log: Log): Pr
       await backoff.wait();
     }
   }
+}
+
+async function compareClocks(control: Partition, log: Log): Promise<void> {
+  const redisMs = msOf(await control.command((redis) => redis.time()));
+  const aheadMs = clock.wallMs() - redisMs;
+  if (Math.abs(aheadMs) > MAX_SKEW_MS) log.warn({ redis: control.master.name, aheadMs }, CLOCKS_DISAGREE);
 }
 
 /**

@@ -24,6 +24,7 @@ for (const offset of ['+40d', '-40d'])
   }, async (t) => {
     const web = await bus.start('web', wrongClock(library ?? '', offset));
     t.after(() => web.stop());
+    assert.ok(web.log.some(({ msg }) => /^The clocks of this host and of Redis disagree: run NTP/.test(msg)));
     // The subscriber fails, so that there are attempts, and an oldest event.
     const { publisher, subscriber, topic, receiver } = await bus.scene(t);
     receiver.answers(...Array(50).fill(answer.status(500)));
