@@ -205,7 +205,8 @@ async function* topicsFindings(
 function workersFinding(figures: Figures): Finding {
   const [found, due] = [workersOf(figures), sumOf(figures, 'jobs_due', { queue: 'main' })];
   if (found.workers > 0) return good('workers', `${workersText(found)}, ${due} deliveries due`);
-  const advice = 'Start a worker process of the bus. If one runs, its log says what hinders it.';
+  const advice =
+    'Start a worker process of the bus. If one runs, its log says what hinders it; if it says nothing, restart it.';
   return bad('workers', 'no worker is alive', advice);
 }
 
