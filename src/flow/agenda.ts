@@ -22,6 +22,8 @@ interface AgendaParts {
   config: Config;
   partition: Partition;
   partitions: Partitions;
+  /** The same partitions. With ROUTEMASTER_MIN_REPLICAS, a call resolves only when that many replicas have its writes. */
+  confirmed: Partitions;
   recorder: Recorder;
   publicNames: PublicNames;
   outbox: Flushing;

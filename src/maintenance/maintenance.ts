@@ -9,6 +9,7 @@ import { uids } from '../ids.ts';
 import { failureOf, type Log } from '../log.ts';
 import type { Outbox } from '../publishing/outbox.ts';
 import type { Partition } from '../store/partition.ts';
+import type { Partitions } from '../store/partitions.ts';
 import type { Wakeups } from '../store/wakeups.ts';
 import { bulkJob } from './bulk_job.ts';
 import type { JobParts } from './job_parts.ts';
@@ -36,6 +37,8 @@ const WORKERS = 2;
 const WORKERS_IF_PARTITIONED = 3;
 
 interface MaintenanceParts extends Omit<JobParts, 'config' | 'stopping'> {
+  /** The partitions, for moves of triggers. With ROUTEMASTER_MIN_REPLICAS, a call waits for that many replicas. */
+  confirmed: Partitions;
   outbox: Outbox;
   /**
    * Wakes the workers when a job is ready, and the scheduler when there is a deadline before the one it waits for.

@@ -141,7 +141,7 @@ export function buildApi({ config, partitions, confirmed = partitions, recorder,
   const times = new RedisTimes();
   const publisher = new Publisher(publishing);
   const delaying = new Delaying(publishing);
-  const triggers = new Triggers(partitions, limits);
+  const triggers = new Triggers(partitions, limits, confirmed);
   const rateLimit = RateLimit.of(control, config);
 
   // Records and figures

@@ -41,9 +41,10 @@ await start(async () => {
   let supervisor: Supervisor | undefined;
   let endPresence: (() => void) | undefined;
   const publicNames = new PublicNames(new Clients(control, config.clients), new NameKey(control));
-  const confirmed = config.partitions > 1 ? confirmedPartitions(config, log) : undefined;
+  const confirming = config.partitions > 1 ? confirmedPartitions(config, log) : undefined;
+  const confirmed = confirming?.partitions ?? partitions;
   const outbox = new Outbox({
-    confirmed: confirmed?.partitions ?? partitions,
+    confirmed,
     figures: recorder,
     marks: new TopicMarks(partitions),
     limits: config,
@@ -66,7 +67,8 @@ await start(async () => {
     const wakeups = new Wakeups(listener, partition.keys);
     wakeups.on('main', () => supervisor?.wake(partition.index));
     wakeups.on('suspect', () => quarantine.wake());
-    const parts = { partition, partitions, wakeups, recorder, publicNames, outbox, oneAtATime, log };
+    const shared = { recorder, publicNames, outbox, oneAtATime, log };
+    const parts = { partition, partitions, confirmed, wakeups, ...shared };
     return new Maintenance(config, parts);
   });
   // The handler of signals is set before the boot, so that the process can be stopped while the boot waits for Redis.
@@ -77,7 +79,7 @@ await start(async () => {
     await counters.stop();
     endPresence?.();
     redis.disconnect();
-    confirmed?.redis.disconnect();
+    confirming?.redis.disconnect();
   });
   const { compatibility, takenOver } = await boot(partitions, config, log);
   if (stopping.aborted) return;

@@ -42,7 +42,7 @@ export interface PartitionOptions {
    * has only the pattern of these keys.
    */
   log?: Log;
-  /** Number of replicas that must confirm what a script has written before `run` resolves. */
+  /** Number of replicas that must confirm what Redis has written before `run` or `confirmedCommand` resolves. */
   minReplicas?: number;
 }
 
@@ -62,6 +62,7 @@ export class Partition {
   readonly keys: Keyspace;
   readonly master: Master;
   readonly #functions: Functions;
+  readonly #replicas: Replicas | undefined;
   readonly #declared: string;
   readonly #log: Log | undefined;
 
@@ -76,8 +77,8 @@ export class Partition {
     this.#declared = prefix + DECLARED_KEY;
     this.#log = log;
     this.master = new Master(connection, this.#declared, hasOthers ? `partition ${index}` : 'Redis');
-    const replicas = minReplicas > 0 ? new Replicas(minReplicas, this.master, log) : undefined;
-    this.#functions = new Functions(LIBRARY, this.#declared, { log, replicas });
+    this.#replicas = minReplicas > 0 ? new Replicas(minReplicas, this.master, log) : undefined;
+    this.#functions = new Functions(LIBRARY, this.#declared, { log, replicas: this.#replicas });
   }
 
   /** The connection to the present master of the partition. Throws while no master is known. */
@@ -144,6 +145,14 @@ export class Partition {
   /** Calls `command` and returns its result. Calls it again if Redis refused it because the partition has moved. */
   command<T>(command: (redis: Redis, keys: Keyspace) => Promise<T>): Promise<T> {
     return this.master.call((redis) => command(redis, this.keys));
+  }
+
+  /** Does the same as `command`, and resolves only when `minReplicas` replicas have what was read. */
+  confirmedCommand<T>(command: (redis: Redis, keys: Keyspace) => Promise<T>): Promise<T> {
+    return this.command((redis, keys) => {
+      const sent = command(redis, keys);
+      return this.#replicas ? this.#replicas.resultOnceReplicated(redis, sent) : sent;
+    });
   }
 
   /**

@@ -118,7 +118,7 @@ function begin(partitions: Partitions, partition: Partition) {
   });
   const maintenance = new Maintenance(readConfig({ ROUTEMASTER_ROOT_KEY: 'root' }), {
     partition,
-    partitions,
+    ...{ partitions, confirmed: partitions },
     outbox,
     publicNames: new PublicNames(new Clients(partitions.control, []), new NameKey(partitions.control)),
     wakeups,

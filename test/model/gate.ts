@@ -75,7 +75,8 @@ export class Gate {
       });
     const command: Partition['command'] = (send) =>
       this.#hold(partition, 'command', () => partition.command(send));
-    return Object.create(partition, { run: { value: run }, command: { value: command } });
+    const held = { run, command, confirmedCommand: command };
+    return Object.create(partition, Object.getOwnPropertyDescriptors(held));
   }
 
   #hold<T>(partition: Partition, what: string, send: () => Promise<T>): Promise<T> {

@@ -49,7 +49,7 @@ export class MovingTrigger {
   /** Fires what is due in a partition, and brings the trigger to its topic, as a worker does. */
   async work(partitions: Partitions, partition: Partition): Promise<void> {
     await new DueTriggers({
-      ...{ partition, partitions, limits: LIMITS },
+      ...{ partition, partitions, confirmed: partitions, limits: LIMITS },
       guard: { check: () => undefined },
       recorder: new Recorder({ increment() {} }),
       log: createLog('silent', {}),
@@ -69,7 +69,7 @@ export class MovingTrigger {
 
   /** Ends a move that was cut off. Asserts that the trigger is in one partition, with its counts. */
   async end(partitions: Partitions): Promise<void> {
-    for (const partition of partitions.all) await bringToTopic(this.#name, partition, partitions);
+    for (const partition of partitions.all) await bringToTopic(this.#name, partition, partitions, partitions);
     const found = await partitions.ask((redis, keys) => readAll(redis, keys, [this.#name]));
     const there = found.flatMap(([stored], index) => (stored ? [{ stored, index }] : []));
     assert.equal(there.length, 1, 'the trigger is in one partition');

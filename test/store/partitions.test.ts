@@ -138,7 +138,7 @@ test('workers, jobs and figures of several partitions', async (t) => {
   const { handler, close } = batchHandler(control, log, { recorder });
   t.after(close);
   const publicNames = new PublicNames(new Clients(control, []), new NameKey(control));
-  const shared = { partitions, publicNames, recorder, log };
+  const shared = { partitions, confirmed: partitions, publicNames, recorder, log };
   const outboxParts = { confirmed: partitions, figures: recorder, marks: new TopicMarks(partitions) };
   const outbox = new Outbox({ ...outboxParts, limits: PUBLISH_LIMITS, log });
   const oneAtATime = new OwnerLimit(1);

@@ -47,6 +47,8 @@ type Fired = Reply<'fire_triggers'>;
 interface DueTriggersParts {
   partition: Partition;
   partitions: Partitions;
+  /** The same partitions. With ROUTEMASTER_MIN_REPLICAS, a call resolves only when that many replicas have its writes. */
+  confirmed: Partitions;
   guard: Pick<StorageGuard, 'check'>;
   limits: Pick<
     Config,
@@ -106,8 +108,8 @@ export class DueTriggers {
 
   /** Begins a move, but does not wait for its end, because the partition of the topic may be unreachable. */
   #startMove(trigger: TriggerName): void {
-    const { partition, partitions } = this.#parts;
-    bringToTopic(trigger, partition, partitions).catch((error: unknown) =>
+    const { partition, partitions, confirmed } = this.#parts;
+    bringToTopic(trigger, partition, partitions, confirmed).catch((error: unknown) =>
       this.#logUnlessPassing(error, 'a trigger cannot be moved to the partition of its topic', trigger.name),
     );
   }

@@ -18,11 +18,16 @@ const MAX_AGE_MS = 1000;
  * counts and times. Several processes can do this at the same time, and an interrupted call can be repeated. The
  * trigger stays in `from` if the other partition does not know its client: then returns false. It also stays if the
  * calls take too long: then throws StorageUnavailable.
+ *
+ * With ROUTEMASTER_MIN_REPLICAS, `confirmed` waits for replicas. So `from` is still moving the trigger after a failover,
+ * or has none. Otherwise it could fire in both partitions. And a failover of the other partition does not lose the
+ * trigger after it was removed from `from`.
  */
 export async function bringToTopic(
   { client, name }: TriggerName,
   from: Partition,
   partitions: Partitions,
+  confirmed: Partitions,
 ): Promise<boolean> {
   const beganMs = clock.monotonicMs();
   const before = await from.command((redis, keys) => redis.hget(keys.triggers_of(client), name));
@@ -33,12 +38,12 @@ export async function bringToTopic(
   // `maxAgeMs` later, the script `receive_trigger` refuses it.
   const seenMs = msOf(await home.command((redis) => redis.time()));
   const maxAgeMs = Math.ceil(MAX_AGE_MS + 2 * (clock.monotonicMs() - beganMs));
-  const [definition, state] = await from.command((redis, keys) =>
+  const [definition, state] = await (confirmed.all[from.index] as Partition).confirmedCommand((redis, keys) =>
     Promise.all([redis.hget(keys.triggers_of(client), name), redis.hgetall(keys.trigger(client, name))]),
   );
   const { moving } = state;
   if (definition === null || moving === undefined || topicOfDefinition(definition) !== topic) return true;
-  const outcome = await home.run('receive_trigger', {
+  const outcome = await confirmed.ofTopic(topic).run('receive_trigger', {
     client,
     name,
     topic,

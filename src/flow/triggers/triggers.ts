@@ -43,10 +43,13 @@ interface Found {
 /** The triggers of all clients. A trigger is stored in the partition of the topic to which it publishes. */
 export class Triggers {
   readonly #partitions: Partitions;
+  readonly #confirmed: Partitions;
   readonly #limits: TriggerLimits;
 
-  constructor(partitions: Partitions, limits: TriggerLimits) {
+  /** Moves of triggers use `confirmed`, whose calls wait for ROUTEMASTER_MIN_REPLICAS replicas. */
+  constructor(partitions: Partitions, limits: TriggerLimits, confirmed = partitions) {
     this.#partitions = partitions;
+    this.#confirmed = confirmed;
     this.#limits = limits;
   }
 
@@ -83,7 +86,7 @@ export class Triggers {
       const here = found.find(({ partition }) => partition === home) as Found;
       const there = found.filter(({ stored }) => stored);
       const moving = there.find(({ stored }) => stored?.state.moving);
-      if (moving && (await bringToTopic(trigger, moving.partition, this.#partitions))) continue;
+      if (moving && (await this.#bring(trigger, moving.partition))) continue;
       if (there.length > 1) {
         await this.#keepOne(trigger);
         continue;
@@ -131,7 +134,11 @@ export class Triggers {
     if (judged !== 'created') return judged;
     const left = await from.run('put_trigger', { ...args, step: 'leave' });
     if (left === 'conflict') return left;
-    return (await bringToTopic(args, from, this.#partitions)) ? 'changed' : 'client_not_found';
+    return (await this.#bring(args, from)) ? 'changed' : 'client_not_found';
+  }
+
+  #bring(trigger: TriggerName, from: Partition): Promise<boolean> {
+    return bringToTopic(trigger, from, this.#partitions, this.#confirmed);
   }
 
   /**

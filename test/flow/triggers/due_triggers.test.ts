@@ -43,8 +43,9 @@ function firing({ full = (): boolean => false } = {}) {
     counted.set(key, (counted.get(key) ?? 0) + by);
   };
   let filled = 0;
+  const partitions = Partitions.on(redis.store.redis, {});
   const triggers = new DueTriggers({
-    ...{ partition: redis.store, partitions: Partitions.on(redis.store.redis, {}) },
+    ...{ partition: redis.store, partitions, confirmed: partitions },
     guard: {
       check() {
         if (full()) throw new StorageFull();
@@ -101,7 +102,7 @@ function firingIn(partition: Partition, partitions: Partitions): () => Promise<v
   const config = readConfig({ ROUTEMASTER_ROOT_KEY: 'root', ...rate });
   const { log } = capturedLog();
   return agendaOf({
-    ...{ config, partition, partitions, log, onFull: () => {} },
+    ...{ config, partition, partitions, confirmed: partitions, log, onFull: () => {} },
     recorder: new Recorder({ increment: () => {} }),
     publicNames: new PublicNames(new Clients(partitions.control, []), new NameKey(partitions.control)),
     outbox: { flush: async () => {} },

@@ -203,9 +203,39 @@ describe('a trigger whose move is lost by a failover of the partition that it ha
     await failOver();
     await sweep();
     assert.equal((await dueTimes()).length, 2);
-    await bringToTopic(TRIGGER, from, partitions);
+    await bringToTopic(TRIGGER, from, partitions, partitions);
     assert.deepEqual(await dueTimes(), [[2, String(AHEAD)]]);
   });
+});
+
+describe('a move of a trigger with ROUTEMASTER_MIN_REPLICAS', () => {
+  for (const [what, place, places] of [
+    [
+      'begin while no replica confirms what the old partition has: it could fire there after a failover',
+      0,
+      [0],
+    ],
+    ['end while no replica confirms what the new partition has: a failover could lose it', 2, [0, 2]],
+  ] as const)
+    test(`does not ${what}`, async () => {
+      await put(0, { due: { nextMs: AHEAD } });
+      const confirmed = [...partitions.all];
+      confirmed[place] = Partitions.on(redis.store.redis, { partitions: 3, minReplicas: 1 }).all[
+        place
+      ] as Partition;
+      const triggers = new Triggers(partitions, LIMITS, new Partitions(...(confirmed as [Partition])));
+      const topic = topics[2] as string;
+      await assert.rejects(
+        triggers.put(TRIGGER, { isFixed: true, topic }, () => wanted(topic)),
+        StorageUnavailable,
+      );
+      assert.deepEqual(
+        (await dueTimes()).map(([index]) => index),
+        places,
+      );
+      await put(2);
+      assert.deepEqual(await dueTimes(), [[2, String(AHEAD)]]);
+    });
 });
 
 test('a trigger that is deleted while a worker ends its move is gone', async () => {
@@ -214,7 +244,7 @@ test('a trigger that is deleted while a worker ends its move is gone', async () 
   const mend = cutOff(2, () => {});
   await assert.rejects(put(2), CUT);
   mend();
-  beforeScript(from, 'remove_trigger', () => bringToTopic(TRIGGER, from, partitions));
+  beforeScript(from, 'remove_trigger', () => bringToTopic(TRIGGER, from, partitions, partitions));
   assert.equal(await new Triggers(partitions, LIMITS).remove(TRIGGER), true);
   assert.deepEqual(await dueTimes(), []);
   assert.equal(await new Triggers(partitions, LIMITS).remove(TRIGGER), false);
@@ -228,11 +258,11 @@ test('a trigger that is deleted while a worker that ends its move stands still f
   mend();
   beforeScript(home, 'receive_trigger', async () => {
     const { nowMs } = await new Triggers(partitions, LIMITS).find(TRIGGER);
-    await bringToTopic(TRIGGER, from, partitions);
+    await bringToTopic(TRIGGER, from, partitions, partitions);
     assert.equal(await new Triggers(partitions, LIMITS).remove(TRIGGER), true);
     await until(async () => (await new Triggers(partitions, LIMITS).find(TRIGGER)).nowMs > nowMs + 3000);
   });
-  await assert.rejects(bringToTopic(TRIGGER, from, partitions), StorageUnavailable);
+  await assert.rejects(bringToTopic(TRIGGER, from, partitions, partitions), StorageUnavailable);
   assert.deepEqual(await dueTimes(), []);
 });
 
@@ -285,13 +315,13 @@ function cutOff(calls: number, onCut: () => void): () => void {
 /** Publishes due triggers of all partitions, as workers do, until `isDone` returns true. */
 async function workUntil(isDone: () => Promise<boolean>): Promise<void> {
   const parts = {
+    ...{ partitions, confirmed: partitions },
     guard: { check: () => undefined },
     recorder: new Recorder({ increment() {} }),
     log: capturedLog().log,
   };
   const workers = partitions.all.map(
-    (partition) =>
-      new DueTriggers({ ...parts, partition, partitions, limits: { ...LIMITS, ...RATES }, onFull() {} }),
+    (partition) => new DueTriggers({ ...parts, partition, limits: { ...LIMITS, ...RATES }, onFull() {} }),
   );
   await until(async () => {
     for (const worker of workers) await worker.publish();
