@@ -61,7 +61,10 @@ local function store(call, args)
     redis.call('HDEL', trigger, 'next_at')
     if args.next_at then redis.call('HSET', trigger, 'next_at', args.next_at) end
   end
-  if args.step == 'leave' then redis.call('HSET', trigger, 'moving', args.is_fixed and 'fixed' or 'stored') end
+  if args.step == 'leave' then
+    redis.call('HSET', trigger, 'moving', args.is_fixed and 'fixed' or 'stored')
+    redis.call('HINCRBY', trigger, 'moves', 1)
+  end
   triggers.enter_as_stored(call, client, name)
 end
 

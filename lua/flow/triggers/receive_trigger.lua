@@ -2,7 +2,9 @@
 --[[
 receive_trigger: store a trigger that comes from another partition, since its new topic is in this one. `definition` and
 `state` (the fields and values of its hash) are as the other partition stores them. If this partition already has a
-trigger of this name, that one stays as it is, and the reply is `received` too. So a repeat is harmless.
+trigger of this name, that one stays as it is, and the reply is `received` too. So a repeat is harmless. But one that is
+to leave this partition, and has moved less often (`moves`), is older: it had left, and a failover has brought it back.
+It is replaced.
 
 The caller read the trigger in the other partition after the time `seen_ms`, by the clock of this partition. If this
 time is more than `max_age_ms` ago, nothing changes and the reply is `late`: since then, another call may have brought
@@ -13,12 +15,28 @@ The client must exist unless the configuration names it (`is_fixed`); otherwise 
 ]]
 local triggers = include('flow/triggers/triggers')
 
+-- Returns how often the trigger has moved, by the fields and values of its hash.
+local function moves_in(state)
+  for i = 1, #state, 2 do
+    if state[i] == 'moves' then return tonumber(state[i + 1]) end
+  end
+  return 0
+end
+
+-- Returns true if this partition has the trigger, and need not replace it.
+local function is_here(call, args)
+  local definition = redis.call('HEXISTS', call.keys.triggers_of(args.client), args.name)
+  local moving, moves = unpack(redis.call('HMGET', call.keys.trigger(args.client, args.name), 'moving', 'moves'))
+  return definition == 1 and (not moving or (tonumber(moves or nil) or 0) >= moves_in(args.state))
+end
+
 return function(call, args)
   local client, name, trigger = args.client, args.name, call.keys.trigger(args.client, args.name)
   if call.now_ms - args.seen_ms > args.max_age_ms then return 'late' end
   local refusal = triggers.judge_client(call, client, args.is_fixed, args.topic)
   if refusal == 'client_not_found' then return refusal end
-  if redis.call('HEXISTS', call.keys.triggers_of(client), name) == 1 then return 'received' end
+  if is_here(call, args) then return 'received' end
+  redis.call('UNLINK', trigger)
   redis.call('HSET', call.keys.triggers_of(client), name, args.definition)
   redis.call('HSET', trigger, unpack(args.state))
   redis.call('HDEL', trigger, 'moving')

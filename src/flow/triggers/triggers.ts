@@ -144,11 +144,17 @@ export class Triggers {
   /**
    * Removes a trigger from all partitions but one. A trigger is in two partitions if two calls at the same time gave it
    * topics in different ones. Returns false if no partition has the trigger any more, because another call removed it.
+   *
+   * A trigger that moves gives way to the one in the partition of its new topic, which may have fired since. A failover
+   * may have undone that it had left.
    */
   async #keepOne(trigger: TriggerName): Promise<boolean> {
     if (this.#partitions.all.length === 1) return true;
     for (;;) {
-      const [kept, ...others] = (await this.#lookUp(trigger)).filter(({ stored }) => stored);
+      const there = (await this.#lookUp(trigger)).filter(({ stored }) => stored);
+      const moving = there.find(({ stored }) => stored?.state.moving);
+      if (there.length > 1 && moving && (await this.#bring(trigger, moving.partition))) continue;
+      const [kept, ...others] = there;
       if (others.length === 0) return kept !== undefined;
       await Promise.all(others.map(({ partition }) => partition.run('remove_trigger', trigger)));
     }

@@ -238,6 +238,44 @@ describe('a move of a trigger with ROUTEMASTER_MIN_REPLICAS', () => {
     });
 });
 
+test('a trigger that comes back stays as it was changed, although a failover undoes that it had left', async () => {
+  const [home] = partitions.all as [Partition];
+  await put(0, { due: { nextMs: AHEAD } });
+  let failOver = async () => {};
+  beforeScript(home, 'remove_trigger', async () => {
+    failOver = await replicaOf(home);
+  });
+  await put(2);
+  const { text } = await found();
+  const fired = { ...TRIGGER, revision: revisionOf(text), dueAt: AHEAD, times: [AHEAD] };
+  await fireTriggers(partitions.all[2] as Partition, 'a', [{ ...fired, missed: 0, nextAt: AHEAD + 1000 }]);
+  beforeScript(home, 'receive_trigger', () => failOver());
+  assert.equal(await put(0, { isPaused: true }), 'changed');
+  const { topic, fired: count, next_at, paused } = await found();
+  assert.deepEqual([topic, count, next_at, paused], [topics[0], 1, AHEAD + 1000, true]);
+  assert.deepEqual(await dueTimes(), [[0, 'inf']]);
+});
+
+test('a trigger stays where it has moved and fired, although a failover brings it back before the call ends', async () => {
+  const [from, , home] = partitions.all as [Partition, Partition, Partition];
+  await put(0, { due: { nextMs: AHEAD } });
+  const run = from.run.bind(from);
+  from.run = async (name, args) => {
+    if (name !== 'remove_trigger') return run(name, args);
+    from.run = run;
+    const revision = revisionOf((await found()).text);
+    const firing = { ...TRIGGER, revision, dueAt: AHEAD, times: [AHEAD], missed: 0, nextAt: AHEAD + 1000 };
+    await fireTriggers(home, 'a', [firing]);
+    const failOver = await replicaOf(from);
+    const reply = await run(name, args);
+    await failOver();
+    return reply;
+  };
+  assert.equal(await put(2), 'changed');
+  assert.equal((await found()).fired, 1);
+  assert.deepEqual(await dueTimes(), [[2, String(AHEAD + 1000)]]);
+});
+
 test('a trigger that is deleted while a worker ends its move is gone', async () => {
   const [from] = partitions.all as [Partition];
   await put(0, { due: { nextMs: AHEAD } });
