@@ -167,7 +167,7 @@ export class Bus extends WorkerCalls {
   }
 
   async scrub(leaseMs: number) {
-    const { workers, jobs } = await this.store.run('scrub', { leaseMs });
+    const { workers, jobs } = await this.store.run('scrub', { leaseMs, hasOthers: true });
     return { workers, jobs: [jobs.main, jobs.aux] };
   }
 

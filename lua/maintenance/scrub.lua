@@ -8,7 +8,7 @@ dead workers. `jobs` has the number of returned jobs for each queue.
 
 If Redis was restarted, or another one has taken over, also closes all open batches, as the next publish would do. If
 nobody published, and the former master became the master again, it would not notice that another was it meanwhile. For
-the same reason, the numbers of outbox entries go on a minute later (outboxes.lua).
+the same reason, the numbers of outbox entries go on a minute later (outboxes.lua), if there are other partitions.
 ]]
 local attempts = include('delivering/attempts')
 local batches = include('delivering/batches')
@@ -56,7 +56,7 @@ end
 return function(call, args)
   local keys, given_back = call.keys, {}
   calls.try(call, open_batches.close_all_after_restart)
-  calls.try(call, outboxes.notice_other_redis)
+  if args.has_others then calls.try(call, outboxes.notice_other_redis) end
   for _, q in ipairs({ 'main', 'aux' }) do
     given_back[q] = 0
     for _, worker in ipairs(redis.call('SMEMBERS', keys.jobs_pending_index(q))) do

@@ -104,7 +104,7 @@ local function last_number(call, outgoing)
   local time, run = call.now_us - 1 + outgoing.ahead, redis_run.id() or ''
   local number = math.max(outgoing.last, time)
   if run == outgoing.run and outgoing.last - time <= MAX_AHEAD_US then return number end
-  if outgoing.last > 0 then number = number + JUMP_US end
+  if outgoing.last > 0 or outgoing.run then number = number + JUMP_US end
   outgoing.ahead = outgoing.ahead + number - time
   redis.call('HSET', call.keys.outboxes_sent(), 'run', run, 'ahead', string.format('%d', outgoing.ahead))
   return number
@@ -114,11 +114,12 @@ end
 -- adds an entry. For example, B takes over from the master A, adds its first entry, and fails before A has this entry.
 -- A is the master again. With this function A has the `run_id` of B, so it raises its numbers again. Without it, A
 -- would find its own `run_id` and go on with numbers below that of B's entry. Then a partition that has applied B's
--- entry would ignore these entries of A.
+-- entry would ignore these entries of A. The first `run_id` is stored before the first entry of all, for a failover may
+-- lose that entry, and the new master must know that there was another Redis.
 function outboxes.notice_other_redis(call)
   local outgoing = outboxes.begin()
   read_state(call, outgoing)
-  if outgoing.last > 0 then last_number(call, outgoing) end
+  last_number(call, outgoing)
 end
 
 -- Appends the collected work of a script call to the outbox, and queues the job that empties the outbox. If the job

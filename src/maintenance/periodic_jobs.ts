@@ -100,7 +100,8 @@ async function promoteAllDue(partition: Partition): Promise<void> {
 }
 
 async function scrubDead({ config, partition, recorder, log }: JobParts): Promise<void> {
-  const { workers, jobs } = await partition.run('scrub', { leaseMs: config.leaseMs });
+  const { hasOthers } = partition;
+  const { workers, jobs } = await partition.run('scrub', { leaseMs: config.leaseMs, hasOthers });
   if (workers > 0 || jobs.main > 0 || jobs.aux > 0) log.warn({ workers, jobs }, 'scrubbed dead workers');
   recorder.scrubbed({ ...jobs, workers });
 }

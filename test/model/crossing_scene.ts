@@ -281,7 +281,7 @@ export class CrossingScene {
   async scrub(n: number): Promise<void> {
     const partition = pick(this.#partitions.all, n) as Partition;
     this.did.push(`scrub ${partition.index}`);
-    await partition.run('scrub', { leaseMs: -1 });
+    await partition.run('scrub', { leaseMs: -1, hasOthers: true });
   }
 
   /** Corrects the marks that name a partition, as a sweep does. */

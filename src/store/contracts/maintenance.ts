@@ -50,7 +50,7 @@ export const maintenanceContracts = {
     reply: 'flag',
   },
   scrub: {
-    arguments: { leaseMs: 'number' },
+    arguments: { leaseMs: 'number', hasOthers: 'flag' },
     reply: { workers: 'number', jobs: { main: 'number', aux: 'number' } },
   },
   autodrop: {

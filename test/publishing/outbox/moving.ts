@@ -130,6 +130,19 @@ describe('an outbox', () => {
     await assertPartitionsConsistent(bus.partitions);
   });
 
+  test('loses nothing if a failover loses its first entry of all, to a master whose clock is behind', async () => {
+    const token = bus.token(1);
+    await bus.subscribe(token, bus.topic);
+    const [home, to] = bus.partitions.all as [Partition, Partition];
+    await home.run('scrub', { leaseMs: 60_000, hasOthers: true });
+    await home.redis.hset(home.keys.outboxes_sent(), 'run', 'of the lost master');
+    const lostMs = msOf(await home.redis.time()) + 5_000;
+    await to.redis.hset(to.keys.outboxes_applied(), '0', lostMs * 1000);
+    await bus.publish('e1');
+    await bus.runJobs();
+    assert.deepEqual(await bus.queued(token), ['e1']);
+  });
+
   test('counts from when it was accepted, also if outbox numbers are ahead of the clock', async () => {
     const token = bus.token(1);
     const wanted = { topics: [bus.topic], callback: 'https://alice.example/', uuid: 'u', max_events: 1 };
