@@ -155,3 +155,26 @@ test('an event that a join publishes never has the id of another one that the lo
   assert.deepEqual([delivered.data.key, other.data.key], ['a', 'b']);
   assert.notEqual(delivered.id, other.id);
 });
+
+test('an event about an expired key has not the id of one that the lost master had delivered when the key was complete', async () => {
+  const joins = { before: new JoinCalls(before), after: new JoinCalls(after) };
+  const published = async (bus: Bus) => {
+    const { batches } = await bus.state();
+    const ofOffice = Object.values(batches).filter(({ token }) => token === 'office');
+    return ofOffice.flatMap(({ events }) => events.map((text) => JSON.parse(text)));
+  };
+  await before.subscribe('office', { topics: ['ready', 'missing'] });
+  await joins.before.put('order', { sources: [{ topic: 'paid', count: 1 }] });
+  await before.publish('a', 'paid', [joinEvent('paid', 'k')]);
+  await promote();
+  await joins.before.work('order');
+
+  const later = { sources: [{ topic: 'paid', count: 2 }], within: 1 };
+  await joins.after.put('order', { ...later, on_expiry: { topic: 'missing', type: 'noop' } });
+  await joins.after.work('order');
+  await until(async () => (await joins.after.expire('order')).expired === 1);
+  const [[complete], [expired]] = [await published(before), await published(after)];
+  assert.deepEqual([complete.topic, expired.topic], ['ready', 'missing']);
+  assert.deepEqual(expired.data.events, complete.data.events);
+  assert.notEqual(expired.id, complete.id);
+});

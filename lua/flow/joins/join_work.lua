@@ -87,11 +87,12 @@ end
 
 -- Returns the id of the next event of a join: a hash of the join's token, the time (ms) at which the join was created,
 -- the number of events that it published before, and what the event tells. So no id comes twice, even if a join is
--- removed and made again. A failover can set the number back. Then an event that was delivered before, and is published
--- again, has its former id, and no other event has it.
-local function event_id(work, key, ids)
+-- removed and made again. A failover can set the number back. Then an event that was delivered before, and is
+-- published again, has its former id, and no other event has it.
+local function event_id(work, to, key, ids, rest)
   local of = work.id_of
-  local parts = { work.args.token, of.created_at, of.published + work.published, key, unpack(ids) }
+  local number = of.published + work.published
+  local parts = { work.args.token, of.created_at, number, to.topic, to.type, key, rest, unpack(ids) }
   return redis.sha1hex(table.concat(parts, ' ')):sub(1, ID_LENGTH)
 end
 
@@ -99,7 +100,7 @@ end
 -- at the end (`store`). `rest` is further JSON in the event's data: empty, or a comma and members.
 local function publish(work, to, key, url, ids, rest)
   work.published = work.published + 1
-  local id = event_id(work, key, ids)
+  local id = event_id(work, to, key, ids, rest)
   local listed = #ids > 0 and '"' .. table.concat(ids, '","') .. '"' or ''
   local text = table.concat({
     '{"id":"', id, '","topic":"', to.topic, '","type":"', to.type, '","url":', json(url), ',"t":',
