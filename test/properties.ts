@@ -22,8 +22,9 @@ Checks the bus against plain models, in turn:
   calls     calls the scripts at random, and checks what Redis holds after each; now and then, another Redis takes over
             that lacks the last calls
   crossing  publishes, subscribes and removes in three partitions at the same time; chooses which call Redis gets next,
-            and which fails
-  flow      calls the scripts of clients, triggers and joins at random, and checks that all is there, and is done once
+            and which fails, and when another Redis takes over for a partition, perhaps with a clock that is behind
+  flow      calls the scripts of clients, triggers and joins at random, and checks that all is there, and is done once,
+            also when another Redis takes over
 
 Options:
   --steps N       number of steps (100000). The sequence that reaches it, of 300 steps or so at most, goes on to its end

@@ -114,7 +114,7 @@ end
 -- adds an entry. For example, B takes over from the master A, adds its first entry, and fails before A has this entry.
 -- A is the master again. With this function A has the `run_id` of B, so it raises its numbers again. Without it, A
 -- would find its own `run_id` and go on with numbers below that of B's entry. Then a partition that has applied B's
--- entry would ignore these entries of A. The first `run_id` is stored before the first entry of all, for a failover may
+-- entry would ignore these entries of A. The first `run_id` is stored before the first entry of all: a failover could
 -- lose that entry, and the new master must know that there was another Redis.
 function outboxes.notice_other_redis(call)
   local outgoing = outboxes.begin()

@@ -22,7 +22,7 @@ interface AgendaParts {
   config: Config;
   partition: Partition;
   partitions: Partitions;
-  /** The same partitions. With ROUTEMASTER_MIN_REPLICAS, a call resolves only when that many replicas have its writes. */
+  /** The same partitions. With ROUTEMASTER_MIN_REPLICAS, calls resolve only when so many replicas have their writes. */
   confirmed: Partitions;
   recorder: Recorder;
   publicNames: PublicNames;

@@ -1,78 +1,57 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { publishingParts } from '../../harness/publishing.ts';
 import { DELAY_LIMITS, PUBLISH_LIMITS } from '../../harness/scripts/bus_inputs.ts';
 import { assertPartitionsConsistent, nameIn } from '../../harness/scripts/crossing.ts';
 import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { assertNothingToSweep } from '../../harness/scripts/sweep.ts';
-import { DEFAULTS, subscribersIn } from '../../harness/subscriptions.ts';
 import { Queue } from '../../src/delivering/queue.ts';
 import { StorageUnavailable } from '../../src/errors.ts';
 import type { JoinRules } from '../../src/flow/joins/join_rules.ts';
-import { Joins } from '../../src/flow/joins/joins.ts';
 import { joinToken, uidSeed } from '../../src/ids.ts';
 import { createLog } from '../../src/log.ts';
 import { outboxJob } from '../../src/maintenance/outbox_job.ts';
-import { promoteDue } from '../../src/maintenance/promoting.ts';
-import { Outbox } from '../../src/publishing/outbox.ts';
 import type { Publication } from '../../src/publishing/publication.ts';
-import { Publisher } from '../../src/publishing/publisher.ts';
-import type { Arguments, Reply, ScriptName } from '../../src/store/contracts.ts';
 import type { Partition } from '../../src/store/partition.ts';
 import type { Partitions } from '../../src/store/partitions.ts';
-import type { Subscribers } from '../../src/subscribing/subscriber.ts';
-import { Subscriptions } from '../../src/subscribing/subscription.ts';
-import { Topics } from '../../src/subscribing/topic.ts';
-import { marksIn, TopicMarks } from '../../src/subscribing/topic_marks.ts';
-import { type Change, Crossing } from './crossing.ts';
-import { type Fate, Gate, type Task } from './gate.ts';
+import { marksIn } from '../../src/subscribing/topic_marks.ts';
+import { type Change, Crossing, type Known } from './crossing.ts';
+import { nameOf, observe } from './crossing_observer.ts';
+import { makeDue, Process } from './crossing_process.ts';
+import { type Fate, Gate, isOver, type Task } from './gate.ts';
 import { MovingTrigger } from './moving_trigger.ts';
+import { dump, restore } from './replica.ts';
 import { pick } from './step.ts';
 
 const LEASE_MS = 30_000;
 const QUEUE = { laneLimit: 10, laneLimitMax: 100, leaseMs: LEASE_MS, deliveryLog: 0 };
-const JOIN_LIMITS = { maxJoins: 10, maxClientJoins: 10, maxJoinKeys: 10, maxJoinBytes: 1_000_000 };
 const CLIENT = 'shop';
 const FINGERPRINT = Buffer.from('f');
 /** Scripts that concern two partitions. A burst of calls ends before one, so that other calls can come before it. */
-const KEY_SCRIPTS = ['apply_outbox', 'unmark_topics', 'put_trigger', 'receive_trigger', 'remove_trigger'];
+const KEY_SCRIPTS = [
+  'publish',
+  'apply_outbox',
+  'unmark_topics',
+  'put_trigger',
+  'receive_trigger',
+  'remove_trigger',
+];
 /** The maximum of an outbox in each process. The second process soon refuses publications. */
 const MAX_OUTBOX_BYTES = [PUBLISH_LIMITS.maxOutboxBytes, 150];
 
 const running = new AbortController().signal;
 const log = createLog('silent', {});
-const figures = { published: () => {}, added: () => {} };
 
-/** A process of the bus. */
-class Process {
-  readonly partitions: Partitions;
-  readonly marks: TopicMarks;
-  readonly outbox: Outbox;
-  readonly publisher: Publisher;
-  readonly topics: Topics;
-  readonly subscribers: Subscribers;
-  readonly subscriptions: Subscriptions;
-  readonly joins: Joins;
-  readonly maxOutboxBytes: number;
+/** By how much the clock of another Redis may be behind: less than the minute by which outbox numbers go ahead. */
+const BEHIND_MS = 50_000;
+/** Time that passes for the numbers of outbox entries once Redis is replicated, so that lost ones are much higher. */
+const PASS_MS = 60_000;
 
-  constructor(partitions: Partitions, maxOutboxBytes: number) {
-    this.partitions = partitions;
-    this.maxOutboxBytes = maxOutboxBytes;
-    this.marks = new TopicMarks(partitions);
-    this.outbox = new Outbox({
-      confirmed: partitions,
-      figures,
-      marks: this.marks,
-      limits: PUBLISH_LIMITS,
-      log,
-    });
-    const limits = { ...PUBLISH_LIMITS, maxOutboxBytes };
-    this.publisher = new Publisher(publishingParts(partitions, { limits }));
-    this.topics = new Topics(partitions, this.outbox);
-    this.joins = new Joins(partitions, { ...PUBLISH_LIMITS, ...JOIN_LIMITS });
-    this.subscribers = subscribersIn(partitions, this.outbox);
-    this.subscriptions = new Subscriptions(partitions, DEFAULTS, this.outbox);
-  }
+/** What a replica has of a partition, and what was known then. */
+interface Replica {
+  dumps: Awaited<ReturnType<typeof dump>>;
+  known: Known;
+  fired: ReadonlyMap<number, number>;
+  clockMs: number;
 }
 
 /**
@@ -83,7 +62,10 @@ export class CrossingScene {
   /** What was done so far. */
   readonly did: string[] = [];
   readonly #partitions: Partitions;
-  readonly #gate = new Gate((...seen) => this.#observe(...seen));
+  readonly #gate = new Gate({
+    observe: (...seen) => observe(this.#model, this.#trigger, ...seen),
+    confirm: (partition) => this.#replicateAndPass(partition),
+  });
   readonly #processes: Process[];
   readonly #topics: string[];
   readonly #tokens: string[];
@@ -103,11 +85,14 @@ export class CrossingScene {
   /** The publications without an answer so far. */
   #unanswered: Publication[] = [];
   #count = 0;
+  readonly #replicas: Replica[] = [];
+  /** By how much the clock of each partition's Redis is later than the time here, for the numbers of outbox entries. */
+  readonly #clockMs: number[] = [];
+  readonly #behindMs: number[] = [];
 
   private constructor(partitions: Partitions) {
     this.#partitions = partitions;
-    const held = this.#gate.behind(partitions);
-    this.#processes = MAX_OUTBOX_BYTES.map((bytes) => new Process(held, bytes));
+    this.#processes = MAX_OUTBOX_BYTES.map((bytes) => new Process(partitions, this.#gate, bytes, log));
     this.#topics = [nameIn(partitions, 0, 'widgets'), nameIn(partitions, 1, 'gadgets')];
     const stems: [number, string][] = [
       [0, 'alice'],
@@ -118,13 +103,14 @@ export class CrossingScene {
     this.#tokens = stems.map(([index, stem]) => nameIn(partitions, index, stem));
     this.#client = nameIn(partitions, 2, 'mill');
     this.#join = joinToken('order', this.#client);
-    this.#model = new Crossing([...this.#tokens, this.#join], this.#topics);
+    this.#model = new Crossing([...this.#tokens, this.#join], this.#topics, partitions);
   }
 
   /** Returns a scene in which there is a trigger. */
   static async begin(partitions: Partitions): Promise<CrossingScene> {
     const scene = new CrossingScene(partitions);
-    await scene.#trigger.put(partitions, scene.#topics[0] ?? '', false);
+    await scene.#trigger.put({ partitions, confirmed: partitions }, scene.#topics[0] ?? '', false);
+    for (const partition of partitions.all) await scene.#beginAnew(partition);
     return scene;
   }
 
@@ -219,7 +205,7 @@ export class CrossingScene {
   /** Publishes events that are due at once, and some that are due in a moment. */
   async delay(n: number, now: number, later: number, process: number): Promise<void> {
     const topic = pick(this.#topics, n) ?? '';
-    const partition = this.#process(process).partitions.ofTopic(topic);
+    const partition = this.#process(process).confirmed.ofTopic(topic);
     const events = this.#events(now + later).map((id, index) => ({
       id,
       text: id,
@@ -248,16 +234,16 @@ export class CrossingScene {
     if (this.#tasks.some((each) => isBusy(each) && !isOver({ task: each }))) return;
     if (this.#gate.waiting.some(({ task }) => isBusy(task))) return;
     const topic = pick(this.#topics, n) ?? '';
-    const { partitions } = this.#process(process);
+    const of = this.#process(process);
     const what = `put the trigger to ${topic}${isPaused ? ', paused' : ''}`;
-    this.#triggering.add(await this.#start(what, () => this.#trigger.put(partitions, topic, isPaused)));
+    this.#triggering.add(await this.#start(what, () => this.#trigger.put(of, topic, isPaused)));
   }
 
   async fire(n: number, process: number): Promise<void> {
-    const { partitions } = this.#process(process);
-    const partition = pick(partitions.all, n) as Partition;
+    const of = this.#process(process);
+    const partition = pick(of.partitions.all, n) as Partition;
     const what = `fire in ${partition.index}`;
-    this.#triggering.add(await this.#start(what, () => this.#trigger.work(partitions, partition)));
+    this.#triggering.add(await this.#start(what, () => this.#trigger.work(of, partition)));
   }
 
   /** Runs a job of an outbox, if there is one. If Redis is away, the job stays with its worker until a scrub. */
@@ -289,6 +275,63 @@ export class CrossingScene {
     const { partitions, marks } = this.#process(process);
     const partition = pick(partitions.all, n) as Partition;
     await this.#start(`refresh ${partition.index}`, () => marks.refresh(partition, this.#topics));
+  }
+
+  async replicate(n: number): Promise<void> {
+    const partition = pick(this.#partitions.all, n) as Partition;
+    this.did.push(`replicate ${partition.index}`);
+    await this.#replicateAndPass(partition);
+  }
+
+  async #replicateAndPass(partition: Partition): Promise<void> {
+    await this.#replicate(partition);
+    await this.#setClock(partition, this.#clockOf(partition) + PASS_MS);
+  }
+
+  async #replicate(partition: Partition): Promise<void> {
+    const [known, fired] = [this.#model.known(), this.#trigger.fired()];
+    const clockMs = this.#clockOf(partition);
+    this.#replicas[partition.index] = { dumps: await dump(partition), known, fired, clockMs };
+  }
+
+  #clockOf({ index }: Partition): number {
+    return this.#clockMs[index] ?? 0;
+  }
+
+  /** Numbers outbox entries as if the clock was so much later than the time here. Other times stay. */
+  async #setClock(partition: Partition, ms: number): Promise<void> {
+    const { redis, keys, index } = partition;
+    await redis.hincrby(keys.outboxes_sent(), 'ahead', 1000 * (ms - this.#clockOf(partition)));
+    this.#clockMs[index] = ms;
+  }
+
+  /** Workers scrub a new master, and it is replicated, before it can fail too. */
+  async #beginAnew(partition: Partition): Promise<void> {
+    await partition.run('scrub', { leaseMs: LEASE_MS, hasOthers: true });
+    await this.#replicate(partition);
+  }
+
+  /**
+   * Makes another Redis take over for each of these partitions, one after the other. Its clock may be behind. It lacks
+   * what was done since it was replicated, but no confirmed call. Calls that were given up do not reach it.
+   */
+  async failOver(indexes: number[], isBehind: boolean): Promise<void> {
+    for (const index of indexes) {
+      const partition = this.#partitions.all[index] as Partition;
+      const { dumps, known, fired, clockMs } = this.#replicas[index] as Replica;
+      this.did.push(`fail over ${index}${isBehind ? ', with a clock that is behind' : ''}`);
+      this.#gate.forget(partition);
+      await restore(partition, dumps);
+      const behindMs = isBehind ? BEHIND_MS : 0;
+      const nowMs = this.#clockOf(partition) + (this.#behindMs[index] ?? 0);
+      this.#clockMs[index] = clockMs;
+      await this.#setClock(partition, nowMs - behindMs);
+      this.#behindMs[index] = behindMs;
+      this.#model.failOver(index, known);
+      this.#trigger.failOver(index, fired);
+      await this.#beginAnew(partition);
+    }
+    await this.#assertConsistent();
   }
 
   /** Starts a task. It may fail because Redis is away, and for no other reason. */
@@ -332,34 +375,6 @@ export class CrossingScene {
     const [over, others] = [this.#changes.filter(isOver), this.#changes.filter((each) => !isOver(each))];
     for (const { change, isDone } of over) this.#model.end(change, isDone());
     this.#changes = others;
-  }
-
-  /** Tells the model what Redis has accepted, in this order. */
-  #observe<N extends ScriptName>(home: Partition, name: N, args: Arguments<N>, reply: Reply<N>): void {
-    const seen = { name, args, reply } as {
-      [M in ScriptName]: { name: M; args: Arguments<M>; reply: Reply<M> };
-    }[ScriptName];
-    if (seen.name === 'publish') {
-      for (const [index, { topic, events }] of [...seen.args.publications].entries())
-        if (seen.reply.outcomes[index] === 'accepted')
-          this.#model.accept(home.index, topic, events as string[]);
-    } else if (seen.name === 'delay') {
-      const [{ topic, events } = assert.fail()] = seen.args.publications;
-      const idsOf = (isDelayed: boolean) =>
-        events.filter(({ delay }) => (delay !== undefined) === isDelayed).map(({ id }) => id);
-      if (seen.reply.outcomes[0]?.outcome !== 'accepted') return;
-      this.#model.accept(home.index, topic, idsOf(false));
-      this.#model.delay(topic, idsOf(true));
-    } else if (seen.name === 'publish_delayed') {
-      for (const { topic, events } of seen.reply.published)
-        this.#model.publishDelayed(home.index, topic, events);
-    } else if (seen.name === 'fire_triggers') {
-      const events = this.#trigger.noteFired(seen.args, seen.reply);
-      for (const { topic } of seen.reply.published) this.#model.accept(home.index, topic, events);
-    } else if (seen.name === 'remove_topic') {
-      if (seen.reply.outcome === 'ok')
-        assert.equal(this.#model.dropDelayed(seen.args.topic), seen.reply.delayed);
-    }
   }
 
   async #assertConsistent(): Promise<void> {
@@ -420,7 +435,7 @@ export class CrossingScene {
     const bids = await redis.zrange(keys.batches_queued(token), '0', '-1');
     const events = await Promise.all(bids.map((bid) => redis.lrange(keys.batch(bid), 3, -1)));
     // The events of triggers are JSON.
-    return events.flat().map((text) => (text.startsWith('{') ? JSON.parse(text).id : text));
+    return events.flat().map((text) => (text.startsWith('{') ? nameOf(JSON.parse(text)) : text));
   }
 
   #process(n: number): Process {
@@ -430,16 +445,4 @@ export class CrossingScene {
   #events(count: number): string[] {
     return Array.from({ length: count }, () => `e${++this.#count}`);
   }
-}
-
-function isOver({ task }: { task: Task }): boolean {
-  return task.isOver && task.late === 0;
-}
-
-/** Makes the jobs of entries that are set aside due. */
-async function makeDue(partition: Partition): Promise<void> {
-  const { redis, keys } = partition;
-  for (const job of await redis.zrangeBuffer(keys.jobs_scheduled('aux'), '0', '-1'))
-    await redis.zadd(keys.jobs_scheduled('aux'), 0, job);
-  await promoteDue(partition);
 }

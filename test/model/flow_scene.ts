@@ -7,13 +7,16 @@ import { longName, nthWord } from '../../harness/scripts/names.ts';
 import { assertNothingToSweep } from '../../harness/scripts/sweep.ts';
 import { type Firing, fireTriggers, putTrigger } from '../../harness/scripts/triggers.ts';
 import { DELIVERY_LOG } from '../../harness/scripts/worker_calls.ts';
-import { allows, readScopes, scopeList } from '../../src/authentication/scope.ts';
+import { allows, scopeList } from '../../src/authentication/scope.ts';
 import { readJoin } from '../../src/flow/joins/join_store.ts';
 import { joinToken, readJoinToken } from '../../src/ids.ts';
 import { addedBySubscriber } from '../../src/publishing/publication.ts';
 import type { Scopes } from '../../src/routing/caller.ts';
 import type { Reply } from '../../src/store/contracts.ts';
 import type { Partition } from '../../src/store/partition.ts';
+import { assertPermitted, scopesOf } from './flow_limits.ts';
+import { Receivers } from './receivers.ts';
+import { dump, restore } from './replica.ts';
 import { pick } from './step.ts';
 
 const CLIENTS = ['shop', 'mill'];
@@ -31,21 +34,39 @@ const SCOPES: Scopes[] = [
 const WATCHER = 'office';
 const EVERY_SECOND = 1000;
 
+/** What a replica has of the partition, and what was known then. */
+interface Replica {
+  dumps: Awaited<ReturnType<typeof dump>>;
+  queued: Map<string, number>;
+  handled: Set<Firing>;
+  fired: Map<string, number>;
+  secrets: Set<string>;
+}
+
 /**
  * Clients with subscribers, triggers and joins in one partition. The scene knows how many events each subscriber was
  * given and has lost again, what the triggers have fired, and what limits permit.
+ *
+ * When another Redis takes over, all of that is as it was when Redis was replicated. Events of triggers and joins are
+ * undone together with the due times, counts and keys that they came from. So a due time may fire again, under the same
+ * id. An event of a join may be published again under its former id, and no other event has this id. Events that come
+ * again are not in a batch whose id a receiver knows without them.
  */
 export class FlowScene {
   readonly did: string[] = [];
   readonly #bus: Bus;
   readonly #joins: Record<string, JoinCalls>;
   /** For each subscriber, the number of events that were added to its queue and not removed. */
-  readonly #queued = new Map<string, number>();
+  #queued = new Map<string, number>();
   /** What workers have planned to fire; true if that was handled. */
   readonly #firings = new Map<Firing, boolean>();
-  readonly #fired = new Map<string, number>();
+  #fired = new Map<string, number>();
   /** The clients that have a secret. */
-  readonly #secrets = new Set<string>();
+  #secrets = new Set<string>();
+  readonly #receivers = new Receivers();
+  /** What joins have published for the watcher, by id, also what a failover has undone. */
+  readonly #byId = new Map<string, string>();
+  #replica!: Replica;
   #calls = 0;
 
   static async begin(store: Partition): Promise<FlowScene> {
@@ -54,6 +75,7 @@ export class FlowScene {
     for (let index = 0; index < CLIENTS.length; index++) await scene.register(index, 0);
     await scene.watch();
     await scene.#bus.pause(WATCHER);
+    await scene.replicate();
     return scene;
   }
 
@@ -84,7 +106,7 @@ export class FlowScene {
 
   async subscribe(c: number, topics: string[]): Promise<void> {
     const client = pick(CLIENTS, c) ?? '';
-    const { subscribe } = await this.#scopesOf(client);
+    const { subscribe } = await scopesOf(this.#store, client);
     if (topics.every((topic) => allows(subscribe, topic)))
       await this.#bus.subscribe(client, { topics, timeout: 0, max: 3 });
     await this.#check(`subscribe ${client} to ${topics}`);
@@ -189,7 +211,7 @@ export class FlowScene {
   /** Puts a trigger that is due now or in a minute. */
   async putTrigger(c: number, name: string, t: number, isDue: boolean, paused: boolean): Promise<void> {
     const [client, topic] = [pick(CLIENTS, c) ?? '', pick(TOPICS, t) ?? ''];
-    const { publish } = await this.#scopesOf(client);
+    const { publish } = await scopesOf(this.#store, client);
     const nextAt = (await this.#bus.nowMs()) + (isDue ? -1 : 60_000);
     const isFixed = false;
     const outcome = await putTrigger(this.#store, name, {
@@ -244,7 +266,7 @@ export class FlowScene {
 
   async putJoin(c: number, j: number, sources: string[], topic: string, within: number): Promise<void> {
     const client = pick(CLIENTS, c) ?? '';
-    const { publish, subscribe } = await this.#scopesOf(client);
+    const { publish, subscribe } = await scopesOf(this.#store, client);
     const isPermitted =
       sources.every((each) => allows(subscribe, each)) &&
       [topic, 'stuck'].every((each) => allows(publish, each));
@@ -282,10 +304,14 @@ export class FlowScene {
     const token = (await redis.lindex(keys.batch(longName(job)), 0)) ?? '';
     const join = readJoinToken(token) && (await readJoin(this.#store, token));
     let outcome: string = how;
+    const events = grant.subscriber && !join ? (grant.batch?.slice(3) ?? []) : undefined;
+    if (events) this.#receivers.give(token, job, events);
     const place = Number(await redis.zscore(keys.batches_queued(token), longName(job)));
     if (join && place > join.countsAfter) outcome = await this.#count(token, worker, job, slice, twice);
-    else if (how === 'ack' || !grant.subscriber) await this.#ack(token, worker, job);
-    else if (how === 'nack') await this.#bus.nack(worker, job);
+    else if (how === 'ack' || !grant.subscriber) {
+      if (events) this.#receivers.accept(token, events);
+      await this.#ack(token, worker, job);
+    } else if (how === 'nack') await this.#bus.nack(worker, job);
     else if (how === 'bury') await this.#bury(token, worker, job, 'max_attempts');
     await this.#check(`work ${worker} ${job} of ${token}: ${outcome}`);
   }
@@ -328,6 +354,29 @@ export class FlowScene {
     await this.#check('scrub');
   }
 
+  async replicate(): Promise<void> {
+    this.#replica = {
+      dumps: await dump(this.#store),
+      queued: new Map(this.#queued),
+      handled: new Set([...this.#firings.keys()].filter((firing) => this.#firings.get(firing))),
+      fired: new Map(this.#fired),
+      secrets: new Set(this.#secrets),
+    };
+    await this.#check('replicate');
+  }
+
+  /** Makes another Redis take over, which lacks what was done since it was replicated. Workers keep what they hold. */
+  async failOver(): Promise<void> {
+    await this.#noteJoinEvents();
+    const { dumps, queued, handled, fired, secrets } = this.#replica;
+    await restore(this.#store, dumps);
+    this.#queued = new Map(queued);
+    for (const firing of this.#firings.keys()) this.#firings.set(firing, handled.has(firing));
+    this.#fired = new Map(fired);
+    this.#secrets = new Set(secrets);
+    await this.#check('fail over');
+  }
+
   #note(addedByTopic: Reply<'publish'>['addedByTopic']): void {
     for (const [token, events] of addedByTopic.flatMap(addedBySubscriber)) this.#add(token, events);
   }
@@ -345,7 +394,7 @@ export class FlowScene {
     const expected = queued.map(([token, events]) => [token, String(events)]);
     assert.deepEqual({ ...gauge }, Object.fromEntries(expected), 'what was added is queued, or was removed');
     for (const client of CLIENTS) {
-      await this.#assertPermitted(client);
+      await assertPermitted(this.#store, client);
       const hasSecret = (await redis.hexists(keys.api_token(client), 'ha1_sha256')) === 1;
       assert.equal(hasSecret, this.#secrets.has(client), `whether ${client} has a secret`);
     }
@@ -359,51 +408,28 @@ export class FlowScene {
     }
   }
 
-  /** Asserts that a client has nothing that its limits do not permit. */
-  async #assertPermitted(client: string): Promise<void> {
-    const { redis, keys } = this.#store;
-    const { publish, subscribe } = await this.#scopesOf(client);
-    for (const topic of await redis.smembers(keys.subscriber_topics(client)))
-      assert.ok(allows(subscribe, topic), `${client} may subscribe to ${topic}`);
-    for (const name of await redis.smembers(keys.joins_of(client))) {
-      const token = joinToken(name, client);
-      for (const topic of await redis.smembers(keys.subscriber_topics(token)))
-        assert.ok(allows(subscribe, topic), `${name} may count ${topic}`);
-      for (const topic of (await redis.hget(keys.subscriber(token), 'into'))?.match(/\S+/g) ?? [])
-        assert.ok(allows(publish, topic), `${name} may publish to ${topic}`);
-    }
-    const triggers = Object.entries(await redis.hgetall(keys.triggers_of(client)));
-    assert.ok(triggers.length === 0 || (await this.#isKnown(client)), `${client}, who has triggers, exists`);
-    for (const [name, text] of triggers) {
-      const topic = text.split('\n')[1] ?? '';
-      const isPaused = await redis.hexists(keys.trigger(client, name), 'paused');
-      assert.ok(isPaused || allows(publish, topic), `${name} of ${client} may publish to ${topic}`);
-    }
-  }
-
   /** Asserts that nothing is left behind, and that no join has published an event twice. */
   async end(): Promise<void> {
     await assertNothingToSweep(this.#store);
-    const { batches } = await this.#bus.state();
     const seen = new Set<string>();
-    for (const { token, events } of Object.values(batches)) {
-      if (token !== WATCHER) continue;
-      for (const { data } of events.map((text) => JSON.parse(text)))
-        for (const id of data?.events ?? []) {
-          assert.ok(!seen.has(`${data.join} ${id}`), `${data.join} has counted ${id} once`);
-          seen.add(`${data.join} ${id}`);
-        }
-    }
+    for (const { data } of await this.#noteJoinEvents())
+      for (const id of data.events) {
+        assert.ok(!seen.has(`${data.join} ${id}`), `${data.join} has counted ${id} once`);
+        seen.add(`${data.join} ${id}`);
+      }
   }
 
-  async #scopesOf(client: string): Promise<Scopes> {
-    const { redis, keys } = this.#store;
-    const [publish = null, subscribe = null] = await redis.hmget(
-      keys.api_token(client),
-      'publish',
-      'subscribe',
-    );
-    return readScopes(publish, subscribe);
+  /** Returns the events of joins in the queue of the watcher. Asserts that no other event has had one of their ids. */
+  async #noteJoinEvents(): Promise<{ data: { join: string; events: string[] } }[]> {
+    const { batches } = await this.#bus.state();
+    const texts = Object.values(batches).flatMap(({ token, events }) => (token === WATCHER ? events : []));
+    const all = texts.map((text) => JSON.parse(text)).filter(({ data }) => data?.join);
+    for (const { t: _, id, ...event } of all) {
+      const text = JSON.stringify(event);
+      assert.equal(text, this.#byId.get(id) ?? text, `${id} names one event`);
+      this.#byId.set(id, text);
+    }
+    return all;
   }
 
   async #isKnown(client: string): Promise<boolean> {

@@ -20,6 +20,11 @@ export interface Task {
   late: number;
 }
 
+/** True if Redis does no more calls of a task. */
+export function isOver({ task }: { task: Task }): boolean {
+  return task.isOver && task.late === 0;
+}
+
 /** A call to Redis that waits to be let through. */
 interface Waiting {
   /** Undefined if the call was given up. */
@@ -27,6 +32,8 @@ interface Waiting {
   partition: Partition;
   /** The name of the script, or `command`. */
   what: string;
+  /** True if the call resolves only when a replica has what Redis has written. */
+  isConfirmed: boolean;
   send: () => Promise<unknown>;
   resolve: (result: unknown) => void;
   reject: (error: Error) => void;
@@ -40,6 +47,12 @@ type Observer = <N extends ScriptName>(
   reply: Reply<N>,
 ) => void;
 
+interface GateParts {
+  observe: Observer;
+  /** Called before a call resolves that waits for replicas. */
+  confirm: (partition: Partition) => Promise<void>;
+}
+
 /** Maximum entries of an outbox that are read at a time. It is low, so that emptying an outbox takes several steps. */
 const MAX_ENTRIES = 2;
 
@@ -48,12 +61,12 @@ const MAX_ENTRIES = 2;
  * several tasks, and which of them fail.
  */
 export class Gate {
-  readonly #observe: Observer;
+  readonly #parts: GateParts;
   readonly #tasks = new AsyncLocalStorage<Task>();
   #waiting: Waiting[] = [];
 
-  constructor(observe: Observer) {
-    this.#observe = observe;
+  constructor(parts: GateParts) {
+    this.#parts = parts;
   }
 
   /** The calls that wait, in the order in which they came. */
@@ -61,28 +74,31 @@ export class Gate {
     return this.#waiting;
   }
 
-  /** Returns these partitions; calls to them are held. */
-  behind({ all }: Partitions): Partitions {
-    return new Partitions(...(all.map((each) => this.#behind(each)) as [Partition, ...Partition[]]));
+  /** Returns these partitions; calls to them are held. Scripts wait for replicas if `isConfirmed`. */
+  behind({ all }: Partitions, { isConfirmed = false } = {}): Partitions {
+    const held = all.map((each) => this.#behind(each, isConfirmed));
+    return new Partitions(...(held as [Partition, ...Partition[]]));
   }
 
-  #behind(partition: Partition): Partition {
+  #behind(partition: Partition, isConfirmed: boolean): Partition {
     const run: Partition['run'] = (name, args) =>
-      this.#hold(partition, name, async () => {
+      this.#hold({ partition, what: name, isConfirmed }, async () => {
         const reply = await partition.run(name, withFewEntries(args));
-        this.#observe(partition, name, args, reply);
+        this.#parts.observe(partition, name, args, reply);
         return reply;
       });
     const command: Partition['command'] = (send) =>
-      this.#hold(partition, 'command', () => partition.command(send));
-    const held = { run, command, confirmedCommand: command };
+      this.#hold({ partition, what: 'command', isConfirmed: false }, () => partition.command(send));
+    const confirmedCommand: Partition['command'] = (send) =>
+      this.#hold({ partition, what: 'command', isConfirmed }, () => partition.command(send));
+    const held = { run, command, confirmedCommand };
     return Object.create(partition, Object.getOwnPropertyDescriptors(held));
   }
 
-  #hold<T>(partition: Partition, what: string, send: () => Promise<T>): Promise<T> {
+  #hold<T>(about: Pick<Waiting, 'partition' | 'what' | 'isConfirmed'>, send: () => Promise<T>): Promise<T> {
     const task = this.#tasks.getStore();
     return new Promise<T>((resolve, reject) => {
-      this.#waiting.push({ task, partition, what, send, resolve: resolve as Waiting['resolve'], reject });
+      this.#waiting.push({ ...about, task, send, resolve: resolve as Waiting['resolve'], reject });
     });
   }
 
@@ -99,16 +115,27 @@ export class Gate {
 
   /** Lets a call that waits meet its fate. Resolves when the calls that follow from it are held. */
   async let(call: Waiting, fate: Fate): Promise<void> {
-    const { task, send, resolve, reject } = call;
+    const { task, partition, isConfirmed, send, resolve, reject } = call;
     // A call that was given up stays so.
     if (fate === 'late' && !task) return;
     const fail = () => reject(new StorageUnavailable(new Error(fate)));
     this.#waiting = this.#waiting.filter((each) => each !== call);
     if (fate === 'late' && task) this.#giveUp(call, task);
-    if (fate === 'ok') await send().then(resolve, reject);
+    const confirm = async (result: unknown) => {
+      if (isConfirmed && task) await this.#parts.confirm(partition);
+      resolve(result);
+    };
+    if (fate === 'ok') await send().then(confirm, reject);
     else if (fate === 'lost') await send().then(fail, fail);
     else fail();
     await quiet();
+  }
+
+  /** Redis will never do the calls to this partition that were given up. */
+  forget(partition: Partition): void {
+    const isGone = (each: Waiting) => !each.task && each.partition === partition;
+    for (const { resolve } of this.#waiting.filter(isGone)) resolve(undefined);
+    this.#waiting = this.#waiting.filter((each) => !isGone(each));
   }
 
   /** Redis may do the call at any later time, and nobody waits for it. */

@@ -24,4 +24,5 @@ export async function dump({ redis, prefix }: Partition): Promise<(Buffer | numb
 export async function restore({ redis, prefix, keys }: Partition, dumps: (Buffer | number)[]): Promise<void> {
   await redis.call('EVAL', RESTORE, 0, prefix, ...dumps);
   await redis.set(keys.batches_run(), 'lost', 'XX');
+  if (await redis.hexists(keys.outboxes_sent(), 'run')) await redis.hset(keys.outboxes_sent(), 'run', 'lost');
 }

@@ -47,7 +47,7 @@ type Fired = Reply<'fire_triggers'>;
 interface DueTriggersParts {
   partition: Partition;
   partitions: Partitions;
-  /** The same partitions. With ROUTEMASTER_MIN_REPLICAS, a call resolves only when that many replicas have its writes. */
+  /** The same partitions. With ROUTEMASTER_MIN_REPLICAS, calls resolve only when so many replicas have their writes. */
   confirmed: Partitions;
   guard: Pick<StorageGuard, 'check'>;
   limits: Pick<

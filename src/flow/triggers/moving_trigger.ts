@@ -19,9 +19,9 @@ const MAX_AGE_MS = 1000;
  * trigger stays in `from` if the other partition does not know its client: then returns false. It also stays if the
  * calls take too long: then throws StorageUnavailable.
  *
- * With ROUTEMASTER_MIN_REPLICAS, `confirmed` waits for replicas. So `from` is still moving the trigger after a failover,
- * or has none. Otherwise it could fire in both partitions. And a failover of the other partition does not lose the
- * trigger after it was removed from `from`.
+ * With ROUTEMASTER_MIN_REPLICAS, calls of `confirmed` wait for replicas. So after a failover of `from`, the trigger is
+ * still to be moved. Otherwise it could fire in both partitions. And after it was removed from `from`, a failover of the
+ * other partition does not lose it.
  */
 export async function bringToTopic(
   { client, name }: TriggerName,
