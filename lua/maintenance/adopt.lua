@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 --[[
-adopt: store the version of the data layout and the time at which this bus begins, and delete those jobs of the Ruby Routemaster that deliver no batch (its
-queue `aux`).
+adopt: store the version of the data layout and the time at which this bus begins, and delete those jobs of the Ruby
+Routemaster that deliver no batch (its queue `aux`).
 
 If the Redis has a client or a subscriber that the Ruby Routemaster made, this is a takeover of a Ruby Routemaster's
 Redis, and the key `taken_over` gets the time. If there is none, data without a version comes from this bus, whose

@@ -122,6 +122,15 @@ function outboxes.notice_other_redis(call)
   last_number(call, outgoing)
 end
 
+-- Makes the numbers of new entries higher than `number`, whatever this Redis has forgotten. Returns true if they might
+-- not have been.
+function outboxes.continue_above(call, number)
+  local sent = call.keys.outboxes_sent()
+  if (tonumber(redis.call('HGET', sent, 'last') or nil) or 0) >= number then return false end
+  redis.call('HSET', sent, 'last', string.format('%d', number))
+  return true
+end
+
 -- Appends the collected work of a script call to the outbox, and queues the job that empties the outbox. If the job
 -- cannot be queued, a sweep queues it later. The error is kept in `call.failure`, and does not end the script here: a
 -- caller that repeated the script would append the entries again.

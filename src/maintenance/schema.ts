@@ -14,16 +14,25 @@ const CHECK_EVERY_MS = 500;
 /** Interval at which a long takeover of a Ruby Routemaster's Redis logs its progress. */
 const TELL_EVERY_MS = 2000;
 
+const FORGOTTEN =
+  'Redis has forgotten what it sent to the other partitions: was it emptied, or was an old backup restored?';
+
 /**
  * Checks that the bus can use this Redis. Upgrades its data, or takes over the data of a Ruby Routemaster. An upgrade
  * waits until all workers of the previous release are gone: none has renewed its lease for `leaseMs`. Several processes
- * may call this at once. Returns true if this call has begun a new bus. Throws BootError if a person must act, and
- * StorageUnavailable if a later call may succeed.
+ * may call this at once. `others` are the other partitions of the bus. Returns true if this call has begun a new bus.
+ * Throws BootError if a person must act, and StorageUnavailable if a later call may succeed.
  */
-export async function prepareStorage(partition: Partition, leaseMs: number, log: Log): Promise<boolean> {
+export async function prepareStorage(
+  partition: Partition,
+  leaseMs: number,
+  log: Log,
+  others: readonly Partition[] = [],
+): Promise<boolean> {
   await checkServer(partition, log);
   await partition.prepare();
   await tryScripts(partition);
+  await continueOutbox(partition, others, log);
   const found = await partition.command((redis, keys) => redis.get(keys.schema()));
   // If another program has written `found`, it may be no number. `!(… <= …)` refuses such a value too; `>` would not.
   if (found !== null && !(Number(found) <= SCHEMA)) {
@@ -49,6 +58,23 @@ export async function prepareStorage(partition: Partition, leaseMs: number, log:
 export async function takenOverAtMs(partition: Partition): Promise<number | undefined> {
   const at = await partition.command((redis, keys) => redis.get(keys.taken_over()));
   return at === null ? undefined : Number(at);
+}
+
+/**
+ * Makes the numbers of a partition's outbox entries go on above those that the other partitions have applied, if Redis
+ * has forgotten them. This comes before `adopt`, after which other processes may accept events.
+ */
+async function continueOutbox(partition: Partition, others: readonly Partition[], log: Log): Promise<void> {
+  const applied = await Promise.all(
+    others.map((each) =>
+      each
+        .command((redis, keys) => redis.hget(keys.outboxes_applied(), String(partition.index)))
+        .catch(each.skip),
+    ),
+  );
+  const highest = Math.max(0, ...applied.map((number) => Number(number ?? 0)));
+  if (highest > 0 && (await partition.run('continue_outbox', { applied: highest })))
+    log.warn({ redis: partition.master.name }, FORGOTTEN);
 }
 
 /** Throws if a Ruby worker is alive. It would take jobs of this bus, find no batches for them, and lose the jobs. */

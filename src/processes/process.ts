@@ -56,7 +56,8 @@ export async function boot(partitions: Partitions, config: Config, log: Log): Pr
       }
       await fixPartitionCount(partitions.control, config);
       for (const partition of partitions.all) {
-        const isNew = await prepareStorage(partition, config.leaseMs, log);
+        const others = partitions.all.filter((each) => each !== partition);
+        const isNew = await prepareStorage(partition, config.leaseMs, log, others);
         if (isNew && !hasBegun) log.warn({ redis: partition.master.name }, BEGINS);
         hasBegun ||= isNew;
       }

@@ -23,6 +23,10 @@ export const maintenanceContracts = {
     arguments: { layout: 'digits' },
     reply: 'flag',
   },
+  continue_outbox: {
+    arguments: { applied: 'number' },
+    reply: 'flag',
+  },
   upgrade: {
     arguments: { from: 'digits', to: 'digits', leaseMs: 'number' },
     reply: 'number',

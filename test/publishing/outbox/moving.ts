@@ -1,15 +1,17 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { capturedLog } from '../../../harness/captured_log.ts';
 import { assertPartitionsConsistent, nameIn } from '../../../harness/scripts/crossing.ts';
 import { until } from '../../../harness/until.ts';
 import { slicesOf } from '../../../src/chunks.ts';
+import { prepareStorage } from '../../../src/maintenance/schema.ts';
 import { readGauges } from '../../../src/metrics/gauges.ts';
 import type { Reply } from '../../../src/store/contracts.ts';
 import type { Partition } from '../../../src/store/partition.ts';
 import { Partitions } from '../../../src/store/partitions.ts';
 import { msOf } from '../../../src/store/replies.ts';
 import { sumOf } from '../../../src/sum.ts';
-import { bus, outboxOf } from './scene.ts';
+import { bus, LEASE_MS, outboxOf } from './scene.ts';
 
 describe('with several partitions, a publish', () => {
   test('reaches the subscribers of all of them, each event once and in order', async () => {
@@ -141,6 +143,31 @@ describe('an outbox', () => {
     await bus.publish('e1');
     await bus.runJobs();
     assert.deepEqual(await bus.queued(token), ['e1']);
+  });
+
+  test('loses nothing of what a partition accepts after its Redis was emptied, or an old backup restored', async () => {
+    const token = bus.token(1);
+    const [home, ...others] = bus.partitions.all as [Partition, ...Partition[]];
+    const [to] = others as [Partition];
+    await bus.subscribe(token, bus.topic);
+    await bus.publish('e1');
+    await bus.runJobs();
+    // After six failovers, for example, numbers are six minutes ahead.
+    const ahead = Number(await home.redis.hget(home.keys.outboxes_sent(), 'last')) + 360_000_000;
+    await to.redis.hset(to.keys.outboxes_applied(), '0', ahead);
+    const { log, lines } = capturedLog();
+    const boot = () => prepareStorage(home, LEASE_MS, log, others);
+    await boot();
+    await bus.publish('e2');
+    await bus.runJobs();
+    assert.deepEqual(await bus.queued(token), ['e1', 'e2']);
+    await boot();
+    assert.equal(lines.filter(({ msg }) => /has forgotten what it sent/.test(String(msg))).length, 1);
+    await home.redis.del(home.keys.outboxes_sent());
+    await boot();
+    await bus.publish('e3');
+    await bus.runJobs();
+    assert.deepEqual(await bus.queued(token), ['e1', 'e2', 'e3']);
   });
 
   test('counts from when it was accepted, also if outbox numbers are ahead of the clock', async () => {
