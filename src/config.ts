@@ -147,7 +147,10 @@ export function environmentWarnings(env: NodeJS.ProcessEnv = process.env): strin
   return [...unknownVariables(env), ...unknownEnvironment(env), ...rubyWarnings(env)];
 }
 
-/** The usual values of NODE_ENV. Any other may be meant for `production`, whose checks it switches off. */
+/**
+ * The usual values of NODE_ENV. The bus warns of any other value: somebody who sets `prod` may mean `production`, but
+ * does not get its checks.
+ */
 const ENVIRONMENTS = ['production', 'development', 'test'];
 
 function unknownEnvironment(env: NodeJS.ProcessEnv): string[] {

@@ -1,6 +1,9 @@
 /** A text counts as a misspelling of a word if it has at most one mistake for every three letters of the word. */
 const LETTERS_PER_MISTAKE = 3;
-/** What exchanging two neighbours counts as: less than other mistakes, because the result is seldom another word. */
+/**
+ * The number of mistakes that two neighbouring characters in the wrong order count as. It is below 1, because a text
+ * with this mistake is seldom another word that was meant.
+ */
 const EXCHANGE = 0.5;
 
 /**

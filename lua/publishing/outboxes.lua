@@ -168,7 +168,8 @@ function outboxes.may_end_subscriptions(call, partition)
   return false
 end
 
--- Returns the bytes of the outbox entries that are set aside, by partition. Leaves out partitions without such entries.
+-- Returns, for each partition, the bytes of the outbox entries that were set aside because it did not apply them in
+-- time. Leaves out partitions without such entries.
 local function bytes_aside(call)
   local flat, aside = redis.call('HGETALL', call.keys.outboxes_bytes()), {}
   for i = 1, #flat, 2 do aside[flat[i]] = tonumber(flat[i + 1]) end

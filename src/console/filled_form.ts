@@ -64,7 +64,7 @@ ${this.#typed(name)[0] ?? value}</textarea>`;
 
 /**
  * Returns the page of a refused form, with the error. If the form does not show the error itself, adds it at the top of
- * the page, which is not refreshed.
+ * the page. An open page refreshes only the parts below, so the error stays there.
  */
 export function withRefusal(page: Page, { error }: Refusal): Page {
   const body = html`${page.body}`;

@@ -134,7 +134,8 @@ export class Calls {
 
   /**
    * Judges the credentials of a call again, because they may have become invalid while the body arrived or the call
-   * waited. The handler of publishes (`isFrequent`) does the same itself, by a cache, and only if it may matter.
+   * waited. Publishes are too frequent to ask Redis each time (`isFrequent`): their handler does this itself, from a
+   * cache, and only after a long or late body.
    */
   async #judgeAgain(route: Route, { request, caller }: Call, from: 'redis' | 'cache'): Promise<Caller> {
     // Only the login form has no caller, and its handler needs none.

@@ -30,7 +30,7 @@ interface Flush {
   cells: Cell[];
 }
 
-/** The flushes that must be sent to one partition. Those in `unsent` are sent in this order. */
+/** What must be sent to one partition. The flushes in `unsent` are sent one after the other, the oldest first. */
 interface Outgoing {
   partition: Partition;
   unsent: Flush[];

@@ -32,7 +32,7 @@ const BEGINS =
   'Redis has no bus yet: a new one begins. At the first start that is right. Otherwise stop the bus and restore a ' +
   'backup of Redis, or correct ROUTEMASTER_REDIS_URL or ROUTEMASTER_REDIS_PREFIX.';
 
-/** Maximum difference between the clocks of this host and of Redis of which the log says nothing. */
+/** If the clocks of this host and of Redis differ by more than this, the process logs a warning. */
 const MAX_SKEW_MS = 10_000;
 const CLOCKS_DISAGREE =
   'The clocks of this host and of Redis disagree: run NTP on both. The times of log lines are those of this host, all ' +

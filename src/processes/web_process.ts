@@ -66,8 +66,8 @@ export async function serve(config: Config, log: Log): Promise<void> {
   const server = new HttpServer((request, response) => app(request, response), config, parts.budget);
   onStop(log, async () => {
     await server.close(STOP_GRACE_MS);
-    // Until then, the process has counted only calls that it refused. It must store nothing in a Redis that is not
-    // prepared, such as one that lacks the data that ROUTEMASTER_REQUIRE_DATA requires.
+    // A process that is not ready must store nothing: its Redis is not prepared, and may lack the data that
+    // ROUTEMASTER_REQUIRE_DATA demands. Its counts are lost, but they are only of calls that it refused.
     if (isReady) {
       recorder.processStopped('web');
       await counters.stop();

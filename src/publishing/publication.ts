@@ -53,8 +53,8 @@ export function addedBySubscriber({
 }
 
 /**
- * Counts in the metrics the events that a script has published. The events of a foreign topic were counted as published
- * in the partition of the topic.
+ * Counts in the metrics the events that a script has published. If a topic lives in another partition (`isForeign`),
+ * its events were counted as published there, so here they count only as added to queues.
  */
 export function countPublished(
   figures: PublishFigures,

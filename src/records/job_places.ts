@@ -77,9 +77,9 @@ function scheduledJobs(q: QueueName): JobPlace {
 
 /** Where to continue among the workers, or the subscribers, of a set. */
 interface OwnerEnd {
-  /** The cursor of the SSCAN that finds `owner`, with some others. */
+  /** The cursor for the SSCAN whose reply has `owner` among its names. */
   cursor: string;
-  /** The first one whose jobs are to be read, in the order of names. */
+  /** The worker or subscriber whose jobs are read next. In the reply, those with lesser names are done. */
   owner: string;
   /** Set if some of its jobs were read: where to continue among them. */
   inside?: SortedEnd;

@@ -29,7 +29,7 @@ class RedisTime {
   readonly #partition: Partition;
   /** `Partition.connections` when the clocks were compared. If it is higher now, this may be another Redis. */
   #connection: number | undefined;
-  /** What is added to the clock of this host. */
+  /** What is added to the clock of this host to get the time of Redis's clock. */
   #correctionMs = 0;
   /** The clock of this host minus its monotonic clock. It changes when the clock is set, or the host has slept. */
   #hostMs = 0;

@@ -97,7 +97,8 @@ function open_keys.oldest(state, max, until_ms)
   return redis.call('ZRANGE', state.since, 0, max - 1)
 end
 
--- Returns the approximate bytes of Redis that the open join keys took when the script call began.
+-- Returns the approximate bytes of Redis that the open join keys take. Records that this script call has changed are
+-- measured as they were before, because they are written only at the end of the call.
 function open_keys.bytes(state)
   local records = redis.call('MEMORY', 'USAGE', state.hash, 'SAMPLES', SAMPLES) or 0
   return records + (redis.call('MEMORY', 'USAGE', state.since, 'SAMPLES', SAMPLES) or 0)

@@ -30,7 +30,8 @@ export async function subscriptionOf(
   token: string,
   options: { signal?: AbortSignal } = {},
 ): Promise<Subscription | undefined> {
-  // Root, viewers, and clients of a bus in compatibility mode also get the subscriptions of other clients.
+  // The list may have the subscriptions of other clients too: root and viewers get all of them, and so does any client
+  // if the bus answers as the Ruby Routemaster does (compatibility mode).
   for await (const each of bus.subscriptions(options)) if (each.subscriber === token) return each;
   return undefined;
 }

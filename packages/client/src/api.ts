@@ -283,8 +283,8 @@ export abstract class Api extends AnyCall {
   }
 
   /**
-   * A call for autoscalers that watch response times, and then start more workers. While many deliveries wait for
-   * workers, resolves a second later than usual.
+   * A call for autoscalers that start more workers when response times grow. While many deliveries wait for workers,
+   * the bus answers it a second late on purpose.
    */
   scaling(options?: CallOptions) {
     return this.call('GET /pulse/scaling', {}, options);

@@ -4,9 +4,9 @@ import { timesOf } from './schedule.ts';
 import type { StoredTrigger } from './stored_trigger.ts';
 
 /**
- * Returns the next `count` due times (ms) of a trigger, or fewer if its schedule ends. Computing one may take some ms,
- * so other requests are let in before each of them (`whenFree`). `priceInCalls` is the price of the computation, in
- * calls of the rate limit.
+ * Returns the next `count` due times (ms) of a trigger, or fewer if its schedule ends. Computing one time may take some
+ * ms, so other requests get their turn before each (`whenFree`). The whole computation counts as `priceInCalls` calls
+ * in the rate limit of the caller.
  */
 export async function nextTimes(
   { text }: StoredTrigger,
