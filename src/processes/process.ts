@@ -35,8 +35,8 @@ const BEGINS =
 /** If the clocks of this host and of Redis differ by more than this, the process logs a warning. */
 const MAX_SKEW_MS = 10_000;
 const CLOCKS_DISAGREE =
-  'The clocks of this host and of Redis disagree: run NTP on both. The times of log lines are those of this host, all ' +
-  'other times those of Redis. Receivers refuse signatures if Redis is more than 300 s off.';
+  'The clocks of this host and of Redis disagree: run NTP on both. The times of log lines are those of this host, ' +
+  'all other times those of Redis. Receivers refuse signatures if Redis is more than 300 s off.';
 
 /**
  * Prepares Redis for the bus, and tries again while Redis is unavailable or full, or lacks the data that
