@@ -55,6 +55,7 @@ export class ConnectionReader {
   #unparsed: Buffer = NOTHING;
   #isDetached = false;
   #isSliced = false;
+  #isTakingBack = false;
   /** True while the parser may be in the middle of bytes that it got whole, although the connection is sliced now. */
   #hasUnslicedBytes = false;
   /** Number of body chunks in these bytes. */
@@ -121,6 +122,7 @@ export class ConnectionReader {
 
   /** Gives the parser the bytes that have arrived, until it must get no more. Then reads on, or pauses the socket. */
   goOn(): void {
+    if (!this.#mustWait) this.#takeBack();
     while (this.#unparsed.length > 0 && !this.#mustWait) {
       if (this.#hasTinyChunks) void this.#parseInTurn();
       else this.#parseSlice();
@@ -128,8 +130,9 @@ export class ConnectionReader {
     // After an Upgrade request, a new ConnectionReader takes over the socket. If this one paused it now, the new one
     // would not resume it.
     if (this.#isDetached) return;
-    if (this.#mustWait) this.#socket.pause();
-    else this.#socket.resume();
+    if (!this.#mustWait) return void this.#socket.resume();
+    this.#socket.pause();
+    this.#putBack();
   }
 
   /**
@@ -165,7 +168,24 @@ export class ConnectionReader {
 
   #arrived(bytes: Buffer): void {
     this.#unparsed = this.#unparsed.length === 0 ? bytes : Buffer.concat([this.#unparsed, bytes]);
-    this.goOn();
+    if (!this.#isTakingBack) this.goOn();
+  }
+
+  /**
+   * Gives the unparsed bytes back to the paused socket. If they were kept here, the socket could emit `end` before they
+   * are parsed. Node would then answer no request that is in them.
+   */
+  #putBack(): void {
+    if (this.#unparsed.length > 0) this.#socket.unshift(this.#unparsed);
+    this.#unparsed = NOTHING;
+  }
+
+  /** Takes all bytes that are in the socket's buffer, such as those that `#putBack` gave back. */
+  #takeBack(): void {
+    if (!this.#isSliced || this.#isDetached || this.#socket.readableLength === 0) return;
+    this.#isTakingBack = true;
+    this.#socket.read(); // emits `data`
+    this.#isTakingBack = false;
   }
 
   #parseSlice(): void {
@@ -180,7 +200,10 @@ export class ConnectionReader {
     this.#isWaitingForTurn = true;
     await this.#budget.whenFree(TINY_CHUNKS);
     this.#isWaitingForTurn = false;
-    if (!this.#mustWait) this.#parseSlice();
+    if (!this.#mustWait) {
+      this.#takeBack();
+      this.#parseSlice();
+    }
     this.goOn();
   }
 }

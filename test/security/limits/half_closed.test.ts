@@ -14,6 +14,8 @@ type Answer = (request: IncomingMessage, response: ServerResponse) => unknown;
 const get = (path: string | number, more = '') => `GET /${path} HTTP/1.1\r\nHost: bus\r\n${more}\r\n`;
 const post = (path: string | number, body: string) =>
   `POST /${path} HTTP/1.1\r\nHost: bus\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
+const chunked = (path: number, chunks: number) =>
+  `POST /${path} HTTP/1.1\r\nHost: bus\r\nTransfer-Encoding: chunked\r\n\r\n${'1\r\nx\r\n'.repeat(chunks)}0\r\n\r\n`;
 const UPGRADE = 'Connection: upgrade\r\nUpgrade: h2c\r\n';
 
 /** Answers in a later turn of the event loop, when the end of the connection has arrived too. */
@@ -78,12 +80,35 @@ describe('a client that ends its side of the connection behind its requests', ()
         .join(''),
       names(30).map((n) => `</${n}:9000>`),
     ],
+    [
+      'many tiny chunks',
+      names(30)
+        .map((n) => chunked(n, 900))
+        .join(''),
+      names(30).map((n) => `</${n}:900>`),
+    ],
+    [
+      'many Upgrade headers',
+      names(50)
+        .map((n) => get(n) + get('u', UPGRADE))
+        .join(''),
+      names(50).flatMap((n) => [`</${n}:0>`, '</u:0>']),
+    ],
     ['an Upgrade header', get('a') + get('b', UPGRADE) + get('c'), ['</a:0>', '</b:0>', '</c:0>']],
   ] as const) {
     test(`gets all answers, then the connection is closed: ${what}`, async (t) => {
       const port = await serve(t, slowly);
-      const text = await readAll(await sendAndEnd(t, port, bytes));
-      assert.deepEqual(text.match(/<.*?>/g), expected);
+      // After many requests at once, the server reads further connections in slices.
+      for (const before of [
+        '',
+        names(9)
+          .map((n) => get(n))
+          .join(''),
+      ]) {
+        await readAll(await sendAndEnd(t, port, before));
+        const text = await readAll(await sendAndEnd(t, port, bytes));
+        assert.deepEqual(text.match(/<.*?>/g), expected);
+      }
     });
   }
 
