@@ -108,9 +108,7 @@ export class Autodrop {
       logs = await partition.run('drop_logs', { maxLogs: MAX_LOGS });
     const memory = await readMemory(partition, this.#limits);
     if (memory.used <= target) return undefined;
-    const shortage = await measureShortage(partitions, partition, memory, signal);
-    // If the measurement was ended early, it does not tell what can be dropped.
-    return signal.aborted ? undefined : shortage;
+    return measureShortage(partitions, partition, memory, signal);
   }
 
   /**

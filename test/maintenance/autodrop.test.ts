@@ -11,6 +11,7 @@ import { NameKey } from '../../src/authentication/name_key.ts';
 import { PublicNames } from '../../src/authentication/public_names.ts';
 import { readAcquired } from '../../src/delivering/acquired.ts';
 import { Autodrop, type DropPolicy } from '../../src/maintenance/autodrop.ts';
+import { measureShortage } from '../../src/maintenance/shortage.ts';
 import { Recorder } from '../../src/metrics/recorder.ts';
 import { connect } from '../../src/store/connection.ts';
 import { infoNumber, readMemory } from '../../src/store/memory.ts';
@@ -360,6 +361,36 @@ describe('if other data fills Redis', () => {
     assert.match(String(complaint?.msg), /Digest nonces.*ROUTEMASTER_IDEMPOTENCY_WINDOW/);
     const bytes = Number(complaint?.droppableBytes);
     assert.ok(bytes > 500 && bytes < 3000, `${bytes} bytes are queued`);
+  });
+
+  test('the jobs of all partitions in this Redis share a measurement of all batches', async () => {
+    await fillWithOthers(14.1);
+    let calls = 0;
+    const counted = (partition: Partition) =>
+      Object.create(partition, {
+        run: {
+          value: (...args: Parameters<Partition['run']>) => {
+            if (args[0] === 'measure') calls++;
+            return partition.run(...args);
+          },
+        },
+      }) as Partition;
+    const [one, other] = [
+      counted(redis.store),
+      counted(new Partition(redis.store.redis, { prefix: '{1}:' })),
+    ];
+    const partitions = new Partitions(one, other);
+    await bus.publish('a', 'widgets', ['e']);
+    const measure = async (...among: Partition[]) => {
+      calls = 0;
+      const used = await memory();
+      const { signal } = new AbortController();
+      await Promise.all(among.map((each) => measureShortage(partitions, each, used, signal)));
+      return calls;
+    };
+    const once = await measure(one);
+    assert.ok(once > 0);
+    assert.equal(await measure(one, other), once);
   });
 
   test('the log says how much of it waits for other partitions, and that these must take it', async () => {
