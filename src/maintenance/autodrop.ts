@@ -23,6 +23,11 @@ const MAX_LOGS = 10;
 
 /** Minimum time between two log lines saying that dropping batches would not free enough memory. */
 const COMPLAIN_EVERY_MS = 60_000;
+/**
+ * If dropping batches does not help, the job measures again only after this many times as long as the measurement took.
+ * Meanwhile each refused publish queues the job, so it would otherwise keep Redis busy with measurements of all batches.
+ */
+const REST_TIMES = 10;
 
 type Drops = Omit<DropNotice, 'topics'>;
 
@@ -53,6 +58,7 @@ export class Autodrop {
   readonly #parts: AutodropParts;
   readonly #limits: AutodropLimits;
   #complainedAtMs = Number.NEGATIVE_INFINITY;
+  #restsUntilMs = Number.NEGATIVE_INFINITY;
 
   constructor(parts: AutodropParts, limits: AutodropLimits) {
     this.#parts = parts;
@@ -96,7 +102,8 @@ export class Autodrop {
   }
 
   /**
-   * If Redis is short of memory, drops delivery logs, the longest first. Returns the shortage that is left after that.
+   * If Redis is short of memory, drops delivery logs, the longest first. Returns the shortage that is left after that,
+   * or undefined if there is none, or it was found a moment ago that dropping does not help.
    */
   async #findShortage(signal: AbortSignal, mark?: number): Promise<Shortage | undefined> {
     const { partition, partitions } = this.#parts;
@@ -107,8 +114,13 @@ export class Autodrop {
     while ((await staysAbove(target, partition, this.#limits, signal)) && logs > 0)
       logs = await partition.run('drop_logs', { maxLogs: MAX_LOGS });
     const memory = await readMemory(partition, this.#limits);
-    if (memory.used <= target) return undefined;
-    return measureShortage(partitions, partition, memory, signal);
+    const beganMs = clock.monotonicMs();
+    if (memory.used <= target || beganMs < this.#restsUntilMs) return undefined;
+    const shortage = await measureShortage(partitions, partition, memory, signal);
+    const endedMs = clock.monotonicMs();
+    if (shortage && shortage.targetBytes === undefined)
+      this.#restsUntilMs = endedMs + REST_TIMES * (endedMs - beganMs);
+    return shortage;
   }
 
   /**

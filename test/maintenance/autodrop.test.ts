@@ -9,6 +9,7 @@ import { until } from '../../harness/until.ts';
 import { Clients } from '../../src/authentication/client.ts';
 import { NameKey } from '../../src/authentication/name_key.ts';
 import { PublicNames } from '../../src/authentication/public_names.ts';
+import { clock } from '../../src/clock.ts';
 import { readAcquired } from '../../src/delivering/acquired.ts';
 import { Autodrop, type DropPolicy } from '../../src/maintenance/autodrop.ts';
 import { measureShortage } from '../../src/maintenance/shortage.ts';
@@ -347,6 +348,16 @@ describe('dropping is fair', () => {
 });
 
 describe('if other data fills Redis', () => {
+  /** Calls `onMeasure` whenever a script call measures batches of a partition. */
+  const watched = (partition: Partition, onMeasure: () => void) =>
+    Object.create(partition, {
+      run: {
+        value: (...args: Parameters<Partition['run']>) => {
+          if (args[0] === 'measure') onMeasure();
+          return partition.run(...args);
+        },
+      },
+    }) as Partition;
   const complaints = (lines: Record<string, unknown>[]) => lines.filter(({ level }) => level === 50);
 
   test('beyond the high mark, autodrop drops nothing and logs what to do, once', async () => {
@@ -363,18 +374,29 @@ describe('if other data fills Redis', () => {
     assert.ok(bytes > 500 && bytes < 3000, `${bytes} bytes are queued`);
   });
 
+  test('and a measurement of all batches takes long, it is not repeated soon', async (t) => {
+    await fillWithOthers(14.1);
+    await bus.publish('a', 'widgets', ['e']);
+    let [aheadMs, calls] = [0, 0];
+    t.mock.method(clock, 'monotonicMs', () => performance.now() + aheadMs);
+    const slow = watched(redis.store, () => {
+      aheadMs += 1000;
+      calls++;
+    });
+    const callsOf = async (times: number) => {
+      calls = 0;
+      await run(undefined, times, slow);
+      return calls;
+    };
+    const once = await callsOf(1);
+    assert.ok(once > 0);
+    assert.equal(await callsOf(2), once);
+  });
+
   test('the jobs of all partitions in this Redis share a measurement of all batches', async () => {
     await fillWithOthers(14.1);
     let calls = 0;
-    const counted = (partition: Partition) =>
-      Object.create(partition, {
-        run: {
-          value: (...args: Parameters<Partition['run']>) => {
-            if (args[0] === 'measure') calls++;
-            return partition.run(...args);
-          },
-        },
-      }) as Partition;
+    const counted = (partition: Partition) => watched(partition, () => calls++);
     const [one, other] = [
       counted(redis.store),
       counted(new Partition(redis.store.redis, { prefix: '{1}:' })),
