@@ -16,6 +16,7 @@ import { SubscriberLines } from './subscriber_lines.ts';
 import { takenRecord } from './taken_record.ts';
 
 const GONE = 410;
+const DROPPED = 'dropped a batch: its subscriber has unsubscribed';
 
 export interface BatchSettings extends Pick<Config, 'healRate' | 'maxAttempts' | 'maxAgeMs' | 'deliveryLog'> {
   /**
@@ -46,13 +47,14 @@ type FailureParts = Pick<BatchParts, 'publicNames' | 'settings' | 'onPaused'> & 
  */
 export function batchJob(parts: BatchParts): JobHandler {
   const { delivery, joins, partitions, recorder, settings, log } = parts;
-  const failureParts = { ...parts, lines: new SubscriberLines(parts) };
+  const lines = new SubscriberLines(parts);
+  const failureParts = { ...parts, lines };
   return async (grant, signal) => {
     const { batch, subscriber, dropNotice, atMs } = grant;
     if (!batch) return DONE;
     const { bid, token, attempts, count } = batch;
     if (!subscriber) {
-      log.info(await describe(parts, batch), 'dropped a batch: its subscriber has unsubscribed');
+      lines.write(token, 'info', await describe(parts, batch), DROPPED);
       return DONE;
     }
     if (attempts > limitsOf(subscriber, settings).maxAttempts) return untried(failureParts, batch, atMs);
@@ -138,7 +140,7 @@ async function untried(parts: FailureParts, batch: Batch, atMs: number): Promise
 /** Returns a function that logs what became of a batch that is not tried any more. */
 function endLogger(lines: SubscriberLines, token: string, line: object): (isDropped: boolean) => void {
   return (isDropped) => {
-    if (isDropped) lines.write(token, 'info', line, 'dropped a batch: its subscriber has unsubscribed');
+    if (isDropped) lines.write(token, 'info', line, DROPPED);
     else lines.write(token, 'error', line, 'gave up on a batch: it is a dead letter now');
   };
 }

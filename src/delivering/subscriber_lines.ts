@@ -14,9 +14,9 @@ interface LinesParts {
 }
 
 /**
- * Writes lines of the log about failed deliveries. Of each level, a client and its joins have MAX_LINES in ten seconds,
- * and then a warning that says how many more there were. Without this limit, a client whose callback refused every second
- * batch had 500 lines written a second. Each thread counts for itself.
+ * Writes lines of the log about deliveries that failed. Of each level, a client and its joins have MAX_LINES in ten
+ * seconds, and then a line of the same level that says how many more there were. Without this limit, a client whose
+ * callback refused every second batch had 500 lines written a second. Each thread counts for itself.
  */
 export class SubscriberLines {
   readonly #parts: LinesParts;
@@ -32,15 +32,15 @@ export class SubscriberLines {
     const key = `${level} ${client}`;
     const count = (this.#counts.get(key) ?? 0) + 1;
     this.#counts.set(key, count);
-    if (count === 1) setTimeout(() => void this.#endInterval(key, client), INTERVAL_MS).unref();
+    if (count === 1) setTimeout(() => void this.#endInterval(key, level, client), INTERVAL_MS).unref();
     if (count <= MAX_LINES) this.#parts.log[level](line, message);
   }
 
-  async #endInterval(key: string, client: string): Promise<void> {
+  async #endInterval(key: string, level: Level, client: string): Promise<void> {
     const { publicNames, log } = this.#parts;
     const lines = (this.#counts.get(key) ?? 0) - MAX_LINES;
     this.#counts.delete(key);
     if (lines <= 0) return;
-    log.warn({ subscriber: await publicNames.forLog(client), lines }, 'left out lines about deliveries');
+    log[level]({ subscriber: await publicNames.forLog(client), lines }, 'left out lines about deliveries');
   }
 }

@@ -36,6 +36,21 @@ test('a callback that refuses every second batch does not fill the log', async (
   assert.equal(lines.filter(({ death }) => death).length, 20);
 });
 
+test('nor does a subscriber that left before its batches were delivered', async (t) => {
+  await redis.flush();
+  const { log, lines } = capturedLog();
+  const bus = new Bus(() => redis.store);
+  const { handler, close } = batchHandler(redis.store, log, { maxAttempts: 1, maxBackoffMs: 1 });
+  await bus.subscribe('gone', { max: 1, timeout: 0 });
+  await bus.publish('a', 'widgets', Array<string>(50).fill('e'));
+  await redis.store.redis.del(redis.store.keys.subscriber('gone'));
+  const shop = await Workshop.open(redis.store, handler);
+  t.after(() => close());
+  await until(async () => (await bus.state()).main.index.length === 0);
+  await shop.close();
+  assert.equal(lines.filter(({ msg }) => /unsubscribed/.test(String(msg))).length, 20);
+});
+
 test('of many failures of a client the log tells some, and then how many more there were', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const { log, lines } = capturedLog();
@@ -59,7 +74,7 @@ test('of many failures of a client the log tells some, and then how many more th
   t.mock.timers.tick(9_999);
   assert.deepEqual(await told(), []);
   t.mock.timers.tick(1);
-  assert.deepEqual(await told(), [[40, 'left out lines about deliveries', 'loud.public', 980]]);
+  assert.deepEqual(await told(), [[50, 'left out lines about deliveries', 'loud.public', 980]]);
   failures.write('loud', 'error', {}, 'again');
   assert.equal((await told()).length, 1);
 });
