@@ -25,7 +25,7 @@ const MAX_LOGS = 10;
 const COMPLAIN_EVERY_MS = 60_000;
 /**
  * If dropping batches does not help, the job measures again only after this many times as long as the measurement took.
- * Meanwhile each refused publish queues the job, so it would otherwise keep Redis busy with measurements of all batches.
+ * Meanwhile each refused publish queues the job. Without this rest, measurements of all batches would keep Redis busy.
  */
 const REST_TIMES = 10;
 

@@ -23,8 +23,8 @@ export type GaugeLimits = MemoryLimits & Pick<Config, 'leaseMs'>;
  * The gauges of the partitions that can be reached. `missing` has the other partitions. `memory` is that of the fullest
  * Redis. `replicas` is the smallest number of replicas that any Redis has. `cpuSeconds` is the CPU time of all Redises
  * together since they started; it is empty if one cannot be reached, because the sum of the others would be too low.
- * `begunAtMs` is the time at which the bus began, or the last of its partitions that lost its data; undefined if that was
- * not stored, by release 1.0.0.
+ * `begunAtMs` is the time at which the bus began, or a later one at which a partition that had lost its data began anew.
+ * It is undefined if release 1.0.0 began the bus, because that stored no time.
  */
 export type GaugeReading = Awaited<ReturnType<typeof readGauges>>;
 

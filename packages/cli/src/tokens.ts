@@ -63,7 +63,7 @@ async function unknownClient(bus: Routemaster, token: string): Promise<string | 
   return `no client has the token ${token}; ${advice}`;
 }
 
-/** Returns what `unknownClient` says, or undefined also if that cannot be found out: only root and viewers see clients. */
+/** Does the same, but returns undefined also if the clients cannot be listed, which only root and viewers may do. */
 export function hintOnToken(bus: Routemaster, token: string): Promise<string | undefined> {
   return unknownClient(bus, token).catch(() => undefined);
 }

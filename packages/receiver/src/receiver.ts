@@ -149,7 +149,7 @@ export class Deliveries {
     return answer(413, `the body has more than ${this.maxBytes} bytes; see maxBytes`);
   }
 
-  /** Reports that other code has read the body of a delivery, whose bytes are lost with that, and returns the answer. */
+  /** Reports that other code has read the body of a delivery, so that its bytes are lost, and returns the answer. */
   alreadyRead(): Answer {
     this.#warn(ALREADY_READ);
     return answer(500, ALREADY_READ);

@@ -98,8 +98,8 @@ export class Bulks {
   }
 
   /**
-   * Returns false if a bulk operation on the dead letters of all subscribers lacks a part, because two were begun at the
-   * same moment: each partition keeps the part that came last. Parts also expire one after another.
+   * Returns false if a bulk operation on the dead letters of all subscribers lacks a part. If two are begun at the same
+   * moment, each partition keeps the part that came last. Parts also expire one after another.
    */
   #isWhole([part, ...others]: readonly Bulk[]): boolean {
     return part?.tokens !== undefined || 1 + others.length === this.#partitions.all.length;
