@@ -3,7 +3,7 @@ import { ownerOf } from '../ids.ts';
 import type { Log } from '../log.ts';
 
 const INTERVAL_MS = 10_000;
-/** Maximum lines of a level about one client in an interval. */
+/** Maximum lines with one message about one client in an interval. */
 const MAX_LINES = 20;
 
 type Level = 'info' | 'warn' | 'error';
@@ -14,13 +14,15 @@ interface LinesParts {
 }
 
 /**
- * Writes lines of the log about deliveries that failed. Of each level, a client and its joins have MAX_LINES in ten
+ * Writes lines of the log about deliveries that failed. With each message, a client and its joins have MAX_LINES in ten
  * seconds, and then a line of the same level that says how many more there were. Without this limit, a client whose
  * callback refused every second batch had 500 lines written a second. Each thread counts for itself.
+ *
+ * Messages count apart, so that a rare one, such as that deliveries pause, is not left out because of many others.
  */
 export class SubscriberLines {
   readonly #parts: LinesParts;
-  /** By level and client: the number of lines since their interval began, those that were left out too. */
+  /** By message and client: the number of lines since their interval began, those that were left out too. */
   readonly #counts = new Map<string, number>();
 
   constructor(parts: LinesParts) {
@@ -29,18 +31,20 @@ export class SubscriberLines {
 
   write(token: string, level: Level, line: object, message: string): void {
     const client = ownerOf(token);
-    const key = `${level} ${client}`;
+    const key = `${message} ${client}`;
     const count = (this.#counts.get(key) ?? 0) + 1;
     this.#counts.set(key, count);
-    if (count === 1) setTimeout(() => void this.#endInterval(key, level, client), INTERVAL_MS).unref();
+    if (count === 1)
+      setTimeout(() => void this.#endInterval(key, client, level, message), INTERVAL_MS).unref();
     if (count <= MAX_LINES) this.#parts.log[level](line, message);
   }
 
-  async #endInterval(key: string, level: Level, client: string): Promise<void> {
+  async #endInterval(key: string, client: string, level: Level, message: string): Promise<void> {
     const { publicNames, log } = this.#parts;
     const lines = (this.#counts.get(key) ?? 0) - MAX_LINES;
     this.#counts.delete(key);
     if (lines <= 0) return;
-    log[level]({ subscriber: await publicNames.forLog(client), lines }, 'left out lines about deliveries');
+    const subscriber = await publicNames.forLog(client);
+    log[level]({ subscriber, lines, of: message }, 'left out lines about deliveries');
   }
 }

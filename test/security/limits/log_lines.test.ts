@@ -58,23 +58,25 @@ test('of many failures of a client the log tells some, and then how many more th
   const failures = new SubscriberLines({ publicNames, log });
   const told = async () => {
     await nextTurn();
-    return lines.splice(0).map(({ level, msg, subscriber, lines }) => [level, msg, subscriber, lines]);
+    return lines
+      .splice(0)
+      .map(({ level, msg, subscriber, lines, of }) => [level, msg, subscriber, lines, of]);
   };
   for (let n = 0; n < 500; n++) {
     failures.write('loud', 'error', {}, 'failed');
     failures.write(joinToken(`join${n}`, 'loud'), 'error', {}, 'failed');
   }
-  assert.deepEqual(await told(), Array(20).fill([50, 'failed', undefined, undefined]));
-  failures.write('loud', 'warn', {}, 'other level');
-  failures.write('quiet', 'error', {}, 'other client');
+  assert.deepEqual(await told(), Array(20).fill([50, 'failed', undefined, undefined, undefined]));
+  failures.write('loud', 'error', {}, 'other message');
+  failures.write('quiet', 'error', {}, 'failed');
   assert.deepEqual(
     (await told()).map(([, msg]) => msg),
-    ['other level', 'other client'],
+    ['other message', 'failed'],
   );
   t.mock.timers.tick(9_999);
   assert.deepEqual(await told(), []);
   t.mock.timers.tick(1);
-  assert.deepEqual(await told(), [[50, 'left out lines about deliveries', 'loud.public', 980]]);
+  assert.deepEqual(await told(), [[50, 'left out lines about deliveries', 'loud.public', 980, 'failed']]);
   failures.write('loud', 'error', {}, 'again');
   assert.equal((await told()).length, 1);
 });
