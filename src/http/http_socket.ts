@@ -1,4 +1,4 @@
-import type { IncomingMessage } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { BusError, type ErrorCode } from '../errors.ts';
@@ -39,7 +39,13 @@ export function refuseUnreadable(error: ParserError, socket: HttpSocket): void {
   // After unreadable bytes, the parser reports an error for each chunk that follows. Only the first error is answered.
   if (socket[REFUSED]) return;
   socket[REFUSED] = true;
-  afterAnswers(socket, () => refuseMalformed(error, socket));
+  afterAnswers(socket, () => {
+    const last = socket[CONNECTION]?.last;
+    // The bytes are part of the body of a request that has its answer, or the beginning of it. An error would be a
+    // second answer, or would come in the middle of the first.
+    if (last?.headersSent && !last.req.complete) afterAnswer(last, socket, () => endAndClose(socket));
+    else refuseMalformed(error, socket);
+  });
 }
 
 /**
@@ -48,9 +54,14 @@ export function refuseUnreadable(error: ParserError, socket: HttpSocket): void {
  */
 export function afterAnswers(socket: HttpSocket, act: () => void): void {
   const last = socket[CONNECTION]?.lastComplete;
-  if (!last || last.writableFinished || last.destroyed) act();
+  if (last) afterAnswer(last, socket, act);
+  else act();
+}
+
+function afterAnswer(response: ServerResponse, socket: HttpSocket, act: () => void): void {
+  if (response.writableFinished || response.destroyed) act();
   else
-    last.once('finish', () => {
+    response.once('finish', () => {
       if (socket.writable) act();
     });
 }
@@ -94,8 +105,13 @@ function lastWords(socket: Duplex, error: BusError): void {
   const headers = { ...headersOf(error, body), Connection: 'close' };
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
   const status = `HTTP/1.1 ${error.status} ${http.STATUS_CODES[error.status]}`;
+  endAndClose(socket, `${[status, ...lines].join('\r\n')}\r\n\r\n${body}`);
+}
+
+/** Sends `text`, ends this side of the connection, and closes the connection soon after. */
+function endAndClose(socket: Duplex, text = ''): void {
   socket.on('error', () => {}); // ignored: the other end of the connection has gone
-  socket.end(`${[status, ...lines].join('\r\n')}\r\n\r\n${body}`);
+  socket.end(text);
   // The sender has a limited time to read the answer and to close its side of the connection.
   setTimeout(() => socket.destroy(), LINGER_MS).unref();
 }

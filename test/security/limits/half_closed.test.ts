@@ -118,6 +118,25 @@ describe('a client that ends its side of the connection behind its requests', ()
     assert.match(text, /<\/a:0>.*"detail":"the connection was closed before the whole request had come"/s);
   });
 
+  for (const [what, isWhole] of [
+    ['answered', true],
+    ['being answered', false],
+  ] as const) {
+    test(`gets no second answer to a request that is incomplete and ${what}`, async (t) => {
+      const port = await serve(t, ({ socket }, response) => {
+        response.writeHead(401, { 'Content-Length': 4 }).write('<1');
+        if (isWhole) response.end('1>');
+        else socket.once('end', () => void nextTurn().then(() => response.end('1>')));
+      });
+      const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true });
+      t.after(() => socket.destroy());
+      socket.write(post('a', 'hello').slice(0, -1), 'latin1');
+      await once(socket, 'readable');
+      socket.end();
+      assert.match(await readAll(socket), /^HTTP\/1.1 401 [^<]*<11>$/);
+    });
+  }
+
   test('is cut off after the silence timeout if it does not read, or gets no answer', async (t) => {
     const closed: string[] = [];
     const answer: Answer = ({ url = '', socket }, response) => {
