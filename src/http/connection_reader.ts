@@ -55,7 +55,6 @@ export class ConnectionReader {
   #unparsed: Buffer = NOTHING;
   #isDetached = false;
   #isSliced = false;
-  #isTakingBack = false;
   /** True while the parser may be in the middle of bytes that it got whole, although the connection is sliced now. */
   #hasUnslicedBytes = false;
   /** Number of body chunks in these bytes. */
@@ -64,6 +63,8 @@ export class ConnectionReader {
   #hasTinyChunks = false;
   /** True while WorkBudget lets other work run before the next slice of tiny chunks. */
   #isWaitingForTurn = false;
+  /** True if WorkBudget has just let the next slice of tiny chunks be parsed. */
+  #hasTurn = false;
 
   /** Takes over a socket that Node's server has just begun to serve. */
   constructor(socket: Socket, requests: Requests, budget: WorkBudget, mode: ReadingMode) {
@@ -122,17 +123,25 @@ export class ConnectionReader {
 
   /** Gives the parser the bytes that have arrived, until it must get no more. Then reads on, or pauses the socket. */
   goOn(): void {
-    if (!this.#mustWait) this.#takeBack();
     while (this.#unparsed.length > 0 && !this.#mustWait) {
-      if (this.#hasTinyChunks) void this.#parseInTurn();
+      if (this.#hasTinyChunks && !this.#hasTurn) void this.#awaitTurn();
       else this.#parseSlice();
     }
     // After an Upgrade request, a new ConnectionReader takes over the socket. If this one paused it now, the new one
     // would not resume it.
     if (this.#isDetached) return;
-    if (!this.#mustWait) return void this.#socket.resume();
+    if (this.#mustWait) this.#putBack();
+    else this.#socket.resume();
+  }
+
+  /**
+   * Pauses the socket, and puts the unparsed bytes back into its buffer. If they were kept here, and the caller had
+   * ended its side of the connection, Node would take the request that they belong to for incomplete.
+   */
+  #putBack(): void {
     this.#socket.pause();
-    this.#putBack();
+    if (this.#unparsed.length > 0) this.#socket.unshift(this.#unparsed);
+    this.#unparsed = NOTHING;
   }
 
   /**
@@ -168,27 +177,11 @@ export class ConnectionReader {
 
   #arrived(bytes: Buffer): void {
     this.#unparsed = this.#unparsed.length === 0 ? bytes : Buffer.concat([this.#unparsed, bytes]);
-    if (!this.#isTakingBack) this.goOn();
-  }
-
-  /**
-   * Gives the unparsed bytes back to the paused socket. If they were kept here, the socket could emit `end` before they
-   * are parsed. Node would then answer no request that is in them.
-   */
-  #putBack(): void {
-    if (this.#unparsed.length > 0) this.#socket.unshift(this.#unparsed);
-    this.#unparsed = NOTHING;
-  }
-
-  /** Takes all bytes that are in the socket's buffer, such as those that `#putBack` gave back. */
-  #takeBack(): void {
-    if (!this.#isSliced || this.#isDetached || this.#socket.readableLength === 0) return;
-    this.#isTakingBack = true;
-    this.#socket.read(); // emits `data`
-    this.#isTakingBack = false;
+    this.goOn();
   }
 
   #parseSlice(): void {
+    this.#hasTurn = false;
     const slice = this.#unparsed.subarray(0, SLICE_BYTES);
     this.#unparsed = slice.length === this.#unparsed.length ? NOTHING : this.#unparsed.subarray(SLICE_BYTES);
     const beganMs = clock.monotonicMs();
@@ -196,14 +189,14 @@ export class ConnectionReader {
     if (clock.monotonicMs() - beganMs > LONG_PARSING_MS) this.#hasTinyChunks = isChunked(this.#requests.last);
   }
 
-  async #parseInTurn(): Promise<void> {
+  async #awaitTurn(): Promise<void> {
     this.#isWaitingForTurn = true;
     await this.#budget.whenFree(TINY_CHUNKS);
     this.#isWaitingForTurn = false;
-    if (!this.#mustWait) {
-      this.#takeBack();
-      this.#parseSlice();
-    }
+    this.#hasTurn = true;
+    // Emits `data` at once, because the work budget counts the time from `whenFree` to the next `await`.
+    this.#socket.read();
+    this.#hasTurn = false;
     this.goOn();
   }
 }

@@ -83,9 +83,9 @@ describe('a client that ends its side of the connection behind its requests', ()
     [
       'many tiny chunks',
       names(30)
-        .map((n) => chunked(n, 900))
+        .map((n) => chunked(n, 1500))
         .join(''),
-      names(30).map((n) => `</${n}:900>`),
+      names(30).map((n) => `</${n}:1500>`),
     ],
     [
       'many Upgrade headers',
