@@ -102,7 +102,8 @@ export function waiting(oldestAtMs: number | null, nowMs: number): Content {
   return oldestAtMs === null ? NONE : duration(Math.max(0, nowMs - oldestAtMs));
 }
 
-function rateOf({ lately }: SubscriberReport): Content {
+/** Returns the rate of a subscriber or topic, such as 12/s. */
+export function rateOf({ lately }: { lately?: { rate: number } | null | undefined }): Content {
   if (!lately || lately.rate < 0.001) return NONE;
   return lately.rate < 1 ? `${number(lately.rate * 60)}/min` : `${number(lately.rate)}/s`;
 }

@@ -29,7 +29,8 @@ type Sample = Arguments<'sample'>['samples'][number];
 
 /**
  * The `sample` job. Appends the present figures of the bus, and of the busiest topics and subscribers, to their
- * histories. Also stores the figures and rates of all subscribers, by which listings are sorted (see standings.ts).
+ * histories. Also stores the figures and rates of all subscribers and topics, by which listings are sorted (see
+ * standings.ts).
  */
 export function sampleJob(parts: { config: Config; partitions: Partitions; log: Log }): () => Promise<void> {
   const { config, partitions, log } = parts;
@@ -167,7 +168,7 @@ function samplesOf({ bus, topics, subscribers }: AllFigures, limit: number, befo
  * are several partitions, because one of them may have been unreachable.
  */
 function figuresBefore(before: Standings | undefined) {
-  const topics = new Map(before?.topics);
+  const topics = new Map(before?.topics.map(({ name, totalPublished }) => [name, totalPublished]));
   const subscribers = new Map(membersOf(before).map((each) => [each.token, each]));
   const isWhole = before !== undefined && before.partitions === undefined;
   const topic = (name: string): Figures<'topic'> | undefined => {

@@ -44,6 +44,16 @@ export interface Standing {
   sinceMs: number;
 }
 
+/** How many events a topic had when the job `sample` last ran, and how many were published to it a second. */
+export interface TopicStanding {
+  name: string;
+  published: number;
+  /** Number of events published since the bus was installed. The next sample needs it to compute the rate. */
+  totalPublished: number;
+  /** Since when the rate is known. */
+  sinceMs: number;
+}
+
 /** The figures of all subscribers and topics and of Redis's memory, from the last run of the job `sample`. */
 export interface Standings {
   atMs: number;
@@ -51,8 +61,8 @@ export interface Standings {
   subscribers: Standing[];
   /** The same for joins. */
   joins: Standing[];
-  /** Number of events published to each topic with a count. */
-  topics: [name: string, published: number][];
+  /** The figures and rates of each topic with a count. */
+  topics: TopicStanding[];
   /**
    * Number of subscribers that the sample found, including joins. A listing compares it with the present number, to
    * notice that subscribers have come or gone.
@@ -80,22 +90,28 @@ export interface PartitionTotals {
 
 interface ReadStandings extends Standings {
   isOutdated: boolean;
+  /** How many events are published to each topic with a count, a second. */
+  topicRates: ReadonlyMap<string, number>;
 }
 
 export interface StandingsReading {
   atMs: number;
   subscribers: Reply<'census'>['subscribers'];
   totalsOf: (token: string) => Pick<PartitionTotals, 'delivered' | 'failed'>;
-  topics: Standings['topics'];
+  /** Number of events published to each topic with a count. */
+  topics: [name: string, published: number][];
   memory: Pick<Memory, 'used' | 'highMark'>;
   partitions?: Standings['partitions'];
 }
 
-const NOTHING = { queued: 0, delivered: 0, failed: 0, growth: 0, totalDelivered: 0, totalFailed: 0 };
+const NOTHING = {
+  ...{ queued: 0, delivered: 0, failed: 0, growth: 0, totalDelivered: 0, totalFailed: 0 },
+  ...{ published: 0, totalPublished: 0 },
+};
 
 /**
- * Returns the figures of all subscribers at the time of `reading`. Their rates are calculated from `before`, the
- * previous sample, and are 0 without it. A subscriber that came after `before` began with nothing.
+ * Returns the figures of all subscribers and topics at the time of `reading`. Their rates are calculated from `before`,
+ * the previous sample, and are 0 without it. A subscriber or topic that came after `before` began with nothing.
  */
 export function standingsAt(reading: StandingsReading, before: Standings | undefined): Standings {
   const { atMs, memory } = reading;
@@ -103,8 +119,8 @@ export function standingsAt(reading: StandingsReading, before: Standings | undef
   const known = new Map(membersOf(before).map((each) => [each.token, each]));
   const rate = (now: number, then: number | undefined, last: number | undefined, sinceMs = 0) =>
     then === undefined ? 0 : mean(last ?? 0, ((now - then) * 1000) / elapsedMs, elapsedMs, atMs - sinceMs);
-  // Stands for a subscriber that the previous sample (`before`) does not have: a new one, whose totals were 0.
-  // Undefined with several partitions, because the subscriber may be an old one whose partition was unreachable then.
+  // Stands for a subscriber or topic that the previous sample (`before`) does not have: a new one, whose totals were 0.
+  // Undefined with several partitions, because it may be an old one whose partition was unreachable then.
   const newcomer = before && !reading.partitions ? { ...NOTHING, sinceMs: before.atMs } : undefined;
   const all = reading.subscribers.map((each): Standing => {
     const last = known.get(each.token) ?? newcomer;
@@ -127,6 +143,13 @@ export function standingsAt(reading: StandingsReading, before: Standings | undef
       sinceMs,
     };
   });
+  const knownTopics = new Map(before?.topics.map((each) => [each.name, each]));
+  const topics = reading.topics.map(([name, totalPublished]): TopicStanding => {
+    const last = knownTopics.get(name) ?? newcomer;
+    const sinceMs = last?.sinceMs ?? atMs;
+    const published = Math.max(0, rate(totalPublished, last?.totalPublished, last?.published, sinceMs));
+    return { name, published, totalPublished, sinceMs };
+  });
   const highMark = Number.isFinite(memory.highMark) ? memory.highMark : null;
   const growth = rate(memory.used, before?.memory.used, before?.memory.growth);
   return {
@@ -135,7 +158,7 @@ export function standingsAt(reading: StandingsReading, before: Standings | undef
     joins: all.filter(({ token }) => isJoinToken(token)),
     members: reading.subscribers.length,
     memory: { used: memory.used, highMark, growth },
-    topics: reading.topics,
+    topics,
     ...(reading.partitions && { partitions: reading.partitions }),
   };
 }
@@ -176,31 +199,50 @@ const FIELDS = [
   'bytes',
 ] as const satisfies (keyof Standing)[];
 
+/** The same for a topic. */
+const TOPIC_FIELDS = [
+  'name',
+  'totalPublished',
+  'published',
+  'sinceMs',
+] as const satisfies (keyof TopicStanding)[];
+
 /** The figures as Redis stores them. `rows` are those of the subscribers. */
-interface Packed extends Omit<Standings, 'subscribers' | 'joins'> {
+interface Packed extends Omit<Standings, 'subscribers' | 'joins' | 'topics'> {
   rows: unknown[][];
   joins: unknown[][];
+  topics: unknown[][];
 }
 
-export function packStandings({ subscribers, joins, ...rest }: Standings): string {
-  const packed: Packed = { ...rest, rows: subscribers.map(rowOf), joins: joins.map(rowOf) };
+export function packStandings({ subscribers, joins, topics, ...rest }: Standings): string {
+  const packed: Packed = {
+    ...rest,
+    rows: subscribers.map((each) => rowOf(FIELDS, each)),
+    joins: joins.map((each) => rowOf(FIELDS, each)),
+    topics: topics.map((each) => rowOf(TOPIC_FIELDS, each)),
+  };
   return JSON.stringify(packed);
 }
 
 export function unpackStandings(packed: string | undefined): Standings | undefined {
   if (!packed) return undefined;
-  const { rows, joins, ...rest } = JSON.parse(packed) as Packed;
-  return { ...rest, subscribers: rows.map(standingOf), joins: joins.map(standingOf) };
+  const { rows, joins, topics, ...rest } = JSON.parse(packed) as Packed;
+  return {
+    ...rest,
+    subscribers: rows.map((row) => standingOf<Standing>(FIELDS, row)),
+    joins: joins.map((row) => standingOf<Standing>(FIELDS, row)),
+    topics: topics.map((row) => standingOf<TopicStanding>(TOPIC_FIELDS, row)),
+  };
 }
 
-function rowOf(standing: Standing): unknown[] {
-  return FIELDS.map((field) => standing[field]);
+function rowOf<T>(fields: readonly (keyof T)[], standing: T): unknown[] {
+  return fields.map((field) => standing[field]);
 }
 
-function standingOf(row: unknown[]): Standing {
+function standingOf<T>(fields: readonly (keyof T & string)[], row: unknown[]): T {
   const standing: Record<string, unknown> = {};
-  for (const [index, field] of FIELDS.entries()) standing[field] = row[index];
-  return standing as unknown as Standing;
+  for (const [index, field] of fields.entries()) standing[field] = row[index];
+  return standing as unknown as T;
 }
 
 /**
@@ -234,6 +276,9 @@ export class LatestStandings {
       Promise.all([redis.get(keys.standings()), redis.time()]),
     );
     const standings = unpackStandings(packed ?? undefined);
-    return standings && { ...standings, isOutdated: Number(seconds) * 1000 - standings.atMs > OUTDATED_MS };
+    if (!standings) return undefined;
+    const isOutdated = Number(seconds) * 1000 - standings.atMs > OUTDATED_MS;
+    const topicRates = new Map(standings.topics.map(({ name, published }) => [name, published]));
+    return { ...standings, isOutdated, topicRates };
   }
 }

@@ -62,7 +62,11 @@ export const PUBLISHING: Texts = {
 };
 
 export const TOPICS: Texts = {
-  'GET /topics': { summary: 'List topics', description: HOW_PAGED, answer: [TOPIC] },
+  'GET /topics': {
+    summary: 'List topics',
+    description: `With \`sort\` they come as of the last sample, with \`lately\`. ${HOW_PAGED}`,
+    answer: [TOPIC],
+  },
   'GET /topics/:name': {
     summary: 'Read a topic',
     description: 'With its subscribers, as far as the caller may see them.',

@@ -37,6 +37,35 @@ export function pickPage<T, Rank>(all: readonly T[], picking: Picking<T, Rank>) 
   return { page, last, priceInCalls: all.length / ENTRIES_PER_CALL };
 }
 
+/** What a sorted listing is sorted by: the smallest value first, and entries with the same value by name. */
+interface Ranked {
+  value: number;
+  /** The token of a subscriber, or the name of a topic. */
+  name: string;
+}
+
+const byValue = (one: Ranked, other: Ranked) =>
+  one.value - other.value || (one.name < other.name ? -1 : Number(one.name > other.name));
+
+/** Returns how `pickPage` sorts a listing by `rankOf`. `after` is the place of the last entry on the previous page. */
+export function rankingBy<T>(rankOf: (entry: T) => Ranked, after: string | undefined) {
+  const [value = '', name = ''] = after?.split(' ', 2) ?? [];
+  const place = { value: Number(value), name };
+  return {
+    rankOf,
+    isAfter: (each: Ranked) => after === undefined || byValue(each, place) > 0,
+    compare: byValue,
+  };
+}
+
+/**
+ * Returns the text that `rankingBy` takes as `after`, so that the next page begins after this entry: the value to sort
+ * by, a space and the name.
+ */
+export function placeOf({ value, name }: Ranked): string {
+  return `${value} ${name}`;
+}
+
 /**
  * Returns the first `count` entries of a list in the order of `compare`. The rest of the list is not sorted, so a list
  * of ten thousand takes only a millisecond.

@@ -1,5 +1,6 @@
 import { PERFECT_HEALTH } from '../config/subscription_defaults.ts';
 import type { Standing, Standings } from '../metrics/standings.ts';
+import { rankingBy } from '../routing/picking.ts';
 import type { SubscriberReport } from './subscriber_report.ts';
 
 /** The states of a subscriber. The state that most urgently needs the attention of an operator comes first. */
@@ -34,32 +35,10 @@ const LAST = Number.MAX_SAFE_INTEGER;
 export type Sort = keyof typeof VALUES;
 export const SORTS = Object.keys(VALUES) as [Sort, ...Sort[]];
 
-interface Ranked {
-  value: number;
-  token: string;
-}
-
-const byValue = (one: Ranked, other: Ranked) =>
-  one.value - other.value || (one.token < other.token ? -1 : Number(one.token > other.token));
-
 /** Returns how `pickPage` sorts subscribers. `after` is the place of the last subscriber on the previous page. */
 export function ranking(sort: Sort, after: string | undefined) {
   const figureOf: (of: Standing) => number = VALUES[sort];
-  const [value = '', token = ''] = after?.split(' ', 2) ?? [];
-  const place = { value: Number(value), token };
-  return {
-    rankOf: (each: Standing) => ({ value: figureOf(each), token: each.token }),
-    isAfter: (each: Ranked) => after === undefined || byValue(each, place) > 0,
-    compare: byValue,
-  };
-}
-
-/**
- * Returns the text that `ranking` takes as `after`, so that the next page begins after this subscriber: the value to
- * sort by, a space and the token.
- */
-export function placeOf({ value, token }: Ranked): string {
-  return `${value} ${token}`;
+  return rankingBy((each: Standing) => ({ value: figureOf(each), name: each.token }), after);
 }
 
 /**

@@ -2,10 +2,9 @@ import type { Clients } from '../authentication/client.ts';
 import type { LatestStandings, Standing } from '../metrics/standings.ts';
 import type { Caller } from '../routing/caller.ts';
 import { DEFAULT_LISTED, nextLink, type Pages } from '../routing/paging.ts';
-import { pickPage } from '../routing/picking.ts';
+import { pickPage, placeOf } from '../routing/picking.ts';
 import {
   latelyOf,
-  placeOf,
   ranking,
   type Sort,
   type SubscriberState,
@@ -63,7 +62,7 @@ export function sortedListing(parts: ListingParts, tokens: () => Promise<string[
     const matches = (of: Standing) =>
       (state === undefined || subscriberState(of) === state) && isNamed(of.token);
     const { page, last, priceInCalls } = pickPage(all, { ...ranking(sort, place), matches, limit });
-    const reports = await withLately(page.map(({ token }) => token));
+    const reports = await withLately(page.map(({ name }) => name));
     const headers = last && nextLink(path, { ...query, after: await pages.seal(listing, placeOf(last)) });
     return { reports, page: { entries: reports, headers, priceInCalls } };
   };

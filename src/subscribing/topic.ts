@@ -28,6 +28,14 @@ export const TOPIC = z
       })
       .nullable()
       .describe('Delayed events that were dropped for want of memory.'),
+    lately: z
+      .object({
+        rate: z.number().describe('Events that are published to it a second.'),
+        as_of: z.int().describe('When the sample was made.'),
+      })
+      .nullable()
+      .optional()
+      .describe('In sorted listings alone; null before the first sample with an event of it.'),
   })
   .register(NAMED, { name: 'Topic' });
 export type Topic = z.infer<typeof TOPIC>;

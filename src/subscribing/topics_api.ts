@@ -5,13 +5,16 @@ import type { PublicNames } from '../authentication/public_names.ts';
 import { allows, mayNotPublish } from '../authentication/scope.ts';
 import { BusError } from '../errors.ts';
 import type { Log } from '../log.ts';
+import type { LatestStandings } from '../metrics/standings.ts';
 import { type Caller, clientOf } from '../routing/caller.ts';
 import { listed } from '../routing/listing.ts';
 import { PAGE_FIELDS, type Pages } from '../routing/paging.ts';
 import { parameters, sought } from '../routing/query.ts';
 import { ALL, BOTH, type Input, NO_CONTENT, NOTHING, ok, ROOT, type Route, route } from '../routing/route.ts';
+import { oneOf } from '../routing/schemas.ts';
 import { SharedReading } from '../routing/shared_reading.ts';
 import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/topic_name.ts';
+import { sortedTopics, TOPIC_SORTS } from './sorted_topics.ts';
 import { type GiveLimits, TOPIC, type Topic, type Topics } from './topic.ts';
 import { delayedRefusal, topicRefusal } from './topic_refusals.ts';
 
@@ -45,10 +48,17 @@ const PUBLISHER: Input<{ client: string }> = {
   },
 };
 
-const TOPICS_QUERY = parameters({ ...PAGE_FIELDS, name: sought('Those whose name contains this.') });
+const TOPICS_QUERY = parameters({
+  ...PAGE_FIELDS,
+  sort: oneOf(TOPIC_SORTS)
+    .optional()
+    .describe('The order, with the busiest first by `rate`; always in pages, as of a sample.'),
+  name: sought('Those whose name contains this.'),
+});
 
 interface TopicsParts {
   topics: Topics;
+  standings: Pick<LatestStandings, 'get'>;
   limits: GiveLimits;
   /** Finds a client's joins, which are shown to the client among the subscribers of a topic. */
   joins: { tokens(client: string): Promise<string[]> };
@@ -59,10 +69,12 @@ interface TopicsParts {
 }
 
 /** `/topics`: lists topics, deletes one, and gives one to another client. Publishing is in publish_api.ts. */
-export function topicsApi({ topics, limits, joins, pages, publicNames, clients, log }: TopicsParts): Route[] {
+export function topicsApi(parts: TopicsParts): Route[] {
+  const { topics, limits, joins, pages, publicNames, clients, log } = parts;
   const notFound = (name: string) => new BusError('topic_not_found', `there is no topic ${name}`);
 
   const listing = new SharedReading(() => topics.list());
+  const sorted = sortedTopics(parts);
 
   /** Only root and the publisher itself see the token of the publisher, which can be a credential. */
   const topicsFor = (caller: Caller, list: readonly Topic[]) =>
@@ -90,8 +102,12 @@ export function topicsApi({ topics, limits, joins, pages, publicNames, clients, 
       query: TOPICS_QUERY,
       answers: { 200: z.array(TOPIC) },
       async handle(call) {
+        const { sort, name: text } = call.query;
+        if (sort !== undefined) {
+          const { list, page } = await sorted({ path: call.path, query: { ...call.query, sort } });
+          return listed(list, (slice) => topicsFor(call.caller, slice), page);
+        }
         const all = () => topics.names();
-        const text = call.query.name;
         const matches = text ? (name: string) => name.includes(text) : undefined;
         const page = await pages.cut(call, all, (name) => name, { isSorted: true, matches });
         const list = await (page ? topics.read(page.entries) : listing.get());

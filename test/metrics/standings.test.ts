@@ -97,9 +97,37 @@ test('rates are true from the second sample of a bus on, and from the first of a
   assert.ok(rateOfNew > 2.9 && rateOfNew < 3, `the mean of 4 and 2: ${rateOfNew}`);
 });
 
-test('a subscriber of a partition that could not be reached before is not taken for a new one', () => {
+test('rates of topics are true as those of subscribers are, and none if counters are lost', () => {
+  const at = (atMs: number, topics: StandingsReading['topics'], before?: Standings) => {
+    const now = standingsAt({ ...reading(atMs, []), topics }, before);
+    return through(now) ?? now;
+  };
+  const ratesIn = ({ topics }: Standings) => topics.map(({ name, published }) => [name, published]);
+  const first = at(100_000, [['a', 20]]);
+  const rows: StandingsReading['topics'] = [
+    ['a', 40],
+    ['new', 90],
+  ];
+  const second = at(110_000, rows, first);
+  assert.deepEqual(ratesIn(first), [['a', 0]]);
+  assert.deepEqual(ratesIn(second), [
+    ['a', 2],
+    ['new', 9],
+  ]);
+  assert.deepEqual(ratesIn(at(120_000, [['a', 1]], second)), [['a', 0]]);
+  let last = second;
+  for (let n = 1; n <= 300; n++) last = at(110_000 + n * 10_000, rows, last);
+  assert.deepEqual(ratesIn(last), [
+    ['a', 0],
+    ['new', 0],
+  ]);
+});
+
+test('a subscriber or topic of a partition that could not be reached before is not taken for a new one', () => {
   const partitions = [{ published: 0, delivered: 0, failed: 0, dropped: 0 }];
   const before = standingsAt({ ...reading(100_000, []), partitions }, undefined);
-  const now = standingsAt({ ...reading(110_000, [subscriber('a', 9)], 1000), partitions }, before);
+  const topics: StandingsReading['topics'] = [['a', 5000]];
+  const now = standingsAt({ ...reading(110_000, [subscriber('a', 9)], 1000), topics, partitions }, before);
   assert.deepEqual([now.subscribers[0]?.delivered, now.subscribers[0]?.growth], [0, 0]);
+  assert.equal(now.topics[0]?.published, 0);
 });

@@ -32,7 +32,7 @@ const FOUND_AT_ONCE = undefined;
  * entries must be read to know this.
  */
 const LISTINGS: Record<string, Record<string, string | undefined>> = {
-  'GET /topics': { name: 'name=nothing' },
+  'GET /topics': { sort: FOUND_AT_ONCE, name: 'name=nothing' },
   'GET /topics/:name/delayed': {},
   'GET /triggers': { client: `client=${NOBODY}` },
   'GET /subscriptions': { sort: FOUND_AT_ONCE, state: 'state=failing', name: 'name=nobody' },

@@ -42,11 +42,11 @@ describe('an unknown query parameter is refused', () => {
     );
     assert.equal(
       refusal(topics, 'page'),
-      'page is nothing that can be asked for here; use limit, after, name',
+      'page is nothing that can be asked for here; use limit, after, sort, name',
     );
     assert.match(refusal(find('GET /dead_letters'), 'befor') ?? '', /; did you mean before\?$/);
     assert.match(refusal(find('GET /pulse'), 'limit') ?? '', /; this call takes no parameters$/);
-    assert.match(refusal(topics, 'x'.repeat(16_000)) ?? '', /; use limit, after, name$/);
+    assert.match(refusal(topics, 'x'.repeat(16_000)) ?? '', /; use limit, after, sort, name$/);
   });
 
   test('in compatibility mode too, except by the calls of the Ruby Routemaster', () => {

@@ -186,7 +186,19 @@ export const COMMANDS: readonly Command[] = [
     help: 'list who has changed what, the newest first (root, viewer)',
     run: listAudit,
   },
-  { name: 'topic list', args: [''], help: 'list the topics', run: listTopics },
+  {
+    name: 'topic list',
+    args: [''],
+    options: {
+      sort: {
+        type: 'string',
+        value: 'ORDER',
+        help: 'by rate, the busiest first, or by name; shows how many events each gets a second',
+      },
+    },
+    help: 'list the topics',
+    run: listTopics,
+  },
   {
     name: 'topic give',
     args: ['TOPIC TOKEN'],

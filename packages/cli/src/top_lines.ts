@@ -97,7 +97,8 @@ function subscriberState({
   return queued > 0 ? 'failing' : 'recovering';
 }
 
-function rate(perSecond: number | null): string {
+/** Writes a rate, such as 4.2 or 1,204; `-` if it is not known. */
+export function rate(perSecond: number | null): string {
   if (perSecond === null) return '-';
   return perSecond < 10 && perSecond > 0 ? perSecond.toFixed(1) : number(Math.round(perSecond));
 }

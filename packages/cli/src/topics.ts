@@ -1,12 +1,23 @@
-import { TopicNotFoundError } from '@routemaster/client';
-import { type Call, collect, Failure } from './command.ts';
+import { type Calls, TopicNotFoundError } from '@routemaster/client';
+import { type Call, collect, Failure, textOption } from './command.ts';
 import { table } from './tables.ts';
 import { adviseOn } from './tokens.ts';
+import { rate } from './top_lines.ts';
 
+type Sort = Calls['GET /topics']['query']['sort'];
+
+const TOPICS_PER_PAGE = 1000;
+
+/** Lists all topics. The bus says the rates of topics only if it sorts them. */
 export async function listTopics(call: Call): Promise<void> {
-  const topics = await collect(call.connect().topics());
-  const rows = topics.map(({ name, publisher, events }) => [name, publisher, events]);
-  call.print(topics, table(['TOPIC', 'PUBLISHER', 'EVENTS'], rows));
+  // The bus refuses an unknown order, and its error names all.
+  const sort = textOption(call, 'sort') as Sort;
+  const topics = await collect(call.connect().topics({ ...(sort && { sort, limit: TOPICS_PER_PAGE }) }));
+  const rows = topics.map(({ name, publisher, events, lately }) => [
+    ...[name, publisher, events],
+    ...(sort ? [rate(lately?.rate ?? null)] : []),
+  ]);
+  call.print(topics, table(['TOPIC', 'PUBLISHER', 'EVENTS', ...(sort ? ['EVENTS/S'] : [])], rows));
 }
 
 export async function giveTopic(call: Call): Promise<void> {

@@ -49,6 +49,25 @@ describe('root', () => {
     await bus.root.call('DELETE', `/api_tokens/${client.token}`);
   });
 
+  test('finds the topic that gets most events, by the rates of all topics', async () => {
+    const topic = 'flooded_topic';
+    const events = Array.from({ length: 500 }, (_, n) => ({
+      type: 'noop',
+      url: `https://shop.example.com/${n}`,
+    }));
+    await scene.publisher.call('POST', `/topics/${topic}`, events);
+    const visit = await as(root, '/console/topics');
+    assert.equal(await visit.text('th a[aria-current]'), 'Topic');
+    await visit.submit('th a[href*="sort=rate"]');
+    assert.equal(await visit.text('th a[aria-current]'), 'Published');
+    // The page refreshes itself. The rate comes when the web process has counted the events, and a worker has sampled.
+    const cell = (column: number) => visit.text(`tbody tr td:nth-child(${column})`);
+    await until(async () => (await cell(1)) === topic && /^\d[\d.]*\/(s|min)$/.test(await cell(3)));
+    assert.match(await visit.text('main'), /Rates are as of .*; workers look every ten seconds\./);
+    await visit.assertSound();
+    await bus.root.call('DELETE', `/topics/${topic}`);
+  });
+
   test('gives a topic to another client', async () => {
     const topic = 'topic_to_give';
     await scene.publisher.publish(topic, { url: 'https://shop.example.com/5' });

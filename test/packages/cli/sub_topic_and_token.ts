@@ -65,6 +65,12 @@ test('sub, topic and secret do as the API', async (t) => {
   const topics = await terminal.rtmAlone(`topic list ${asRoot()}`);
   assert.match(topics.stdout, /^TOPIC +PUBLISHER +EVENTS\n/);
   assert.match(topics.stdout, new RegExp(`^${topic} +publisher--\\w+ +1$`, 'm'));
+  const rated = new RegExp(
+    `^TOPIC +PUBLISHER +EVENTS +EVENTS/S\n(.*\n)*${topic} +publisher--\\w+ +1 +0\\.\\d\n`,
+  );
+  await until(async () => rated.test((await terminal.rtm(`topic list --sort rate ${asRoot()}`)).stdout));
+  const wrong = await terminal.rtm(`topic list --sort size ${asRoot()}`);
+  assert.match(wrong.stderr, /^bad_query: sort must be one of name, rate\b/);
   assert.deepEqual(await terminal.rtmAlone(`topic give ${topic} ${subscriber.token} ${asRoot()}`), silent);
   assert.match(
     (await terminal.rtm(`topic list ${asRoot()}`)).stdout,

@@ -159,6 +159,7 @@ export interface Topic {
   events: number;
   delayed: number;
   dropped: { events: number; from: number; to: number } | null;
+  lately?: { rate: number; as_of: number } | null | undefined;
 }
 
 export interface DeliveredEvent {
@@ -486,7 +487,12 @@ export interface Calls {
   'GET /tail': { query: { topic?: string | undefined }; body: undefined; answer: TailEntry[] };
   'DELETE /topic/:name': { query: undefined; body: undefined; answer: undefined };
   'GET /topics': {
-    query: { limit?: number | undefined; after?: string | undefined; name?: string | undefined };
+    query: {
+      limit?: number | undefined;
+      after?: string | undefined;
+      sort?: 'name' | 'rate' | undefined;
+      name?: string | undefined;
+    };
     body: undefined;
     answer: Topic[];
   };
