@@ -35,6 +35,18 @@ interface WorkerCounts {
   spare_workers: number;
 }
 
+export interface TopicLine {
+  topic: string;
+  published: number;
+  published_rate: number;
+}
+
+/** Number of topics in a report. */
+export const BUSIEST_TOPICS = 5;
+
+/** The topic under which the bus counts the events of all removed topics. */
+const REMOVED = '(removed)';
+
 /** The report that `rtm top` shows. Rates are per second, and null if there are no earlier metrics. */
 export interface BusReport extends WorkerCounts {
   published: number;
@@ -53,6 +65,8 @@ export interface BusReport extends WorkerCounts {
   memory_bytes: number;
   /** The memory limit of Redis; 0 if it has none. */
   memory_max_bytes: number;
+  /** The topics that get most events a second, the busiest first. Empty if there are no earlier metrics. */
+  topics: TopicLine[];
   subscribers: (SubscriberLine & { delivered_rate: number | null; failed_rate: number | null })[];
 }
 
@@ -74,6 +88,11 @@ export function reportOf(now: Reading, earlier?: Reading): BusReport {
     };
     return { ...line, ...rates };
   });
+  const publishedBefore = earlier && publishedOf(earlier.figures);
+  const topics = [...publishedOf(now.figures)].flatMap(([topic, published]): TopicLine[] => {
+    const published_rate = rate(published, publishedBefore?.get(topic));
+    return published_rate ? [{ topic, published, published_rate }] : [];
+  });
   return {
     ...totals,
     published_rate: rate(totals.published, were?.published),
@@ -82,6 +101,7 @@ export function reportOf(now: Reading, earlier?: Reading): BusReport {
     queued: sum(subscribers.map(({ queued }) => queued)),
     oldest_seconds: Math.max(0, ...subscribers.map((each) => each.oldest_seconds)),
     dead_letters: sum(subscribers.map((each) => each.dead_letters)),
+    topics: topics.sort((a, b) => b.published_rate - a.published_rate).slice(0, BUSIEST_TOPICS),
     subscribers: subscribers.sort(byUrgency),
   };
 }
@@ -124,6 +144,14 @@ function totalsOf(figures: Figures) {
     memory_bytes: sumOf(figures, 'redis_memory_used_bytes'),
     memory_max_bytes: sumOf(figures, 'redis_memory_max_bytes'),
   };
+}
+
+/** Returns the number of events ever published to each topic that exists. */
+function publishedOf(figures: Figures): Map<string, number> {
+  const all = (figures.get('events_published_total') ?? []).map(
+    ({ labels, value }) => [labels.topic ?? '', value] as const,
+  );
+  return new Map(all.filter(([topic]) => topic !== REMOVED));
 }
 
 function linesOf(figures: Figures): Map<string, SubscriberLine> {

@@ -161,7 +161,7 @@ export const COMMANDS: readonly Command[] = [
     options: {
       once: { type: 'boolean', help: 'show it once, without rates of failed deliveries and of subscribers' },
     },
-    help: 'show the whole bus until Ctrl-C: rates, queues, the oldest events, subscribers that fail',
+    help: 'show the whole bus until Ctrl-C: rates, the busiest topics, queues, subscribers that fail',
     run: top,
   },
   {

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Routemaster, RoutemasterError } from '@routemaster/client';
-import { type BusReport, type Reading, reportOf } from './bus_report.ts';
+import { BUSIEST_TOPICS, type BusReport, type Reading, reportOf, type TopicLine } from './bus_report.ts';
 import type { Call } from './command.ts';
 import { readFigures } from './figures.ts';
 import { textOf } from './tables.ts';
@@ -67,18 +67,32 @@ export async function top(call: Call): Promise<void> {
 const NEWEST_VALUES = 3;
 
 /**
- * Adds the rates from the bus's history to a report, because a single reading of the metrics gives no rates. The rates
- * are null if the bus is of an earlier release, which has no history. The rate of failed deliveries is always null,
- * because the history lacks it.
+ * Adds the rates from the bus's history, and those of its busiest topics, to a report, because a single reading of the
+ * metrics gives no rates. They are null, and there are no topics, if the bus is of an earlier release, which does not
+ * have them. The rate of failed deliveries is always null, because the history lacks it.
  */
 async function withRatesOf(bus: Routemaster, report: BusReport): Promise<BusReport> {
-  const { metrics } = await bus.history().catch((error) => {
-    if (error instanceof RoutemasterError) return { metrics: undefined };
+  const unlessUnknown = (error: Error) => {
+    if (error instanceof RoutemasterError) return undefined;
     throw error;
-  });
+  };
+  const [history, topics] = await Promise.all([
+    bus.history().catch(unlessUnknown),
+    busiestTopics(bus).catch(unlessUnknown),
+  ]);
   const newest = (metric: string) =>
-    metrics?.[metric]?.values.slice(-NEWEST_VALUES).findLast((value) => value !== null) ?? null;
-  return { ...report, published_rate: newest('published'), delivered_rate: newest('delivered') };
+    history?.metrics[metric]?.values.slice(-NEWEST_VALUES).findLast((value) => value !== null) ?? null;
+  const rates = { published_rate: newest('published'), delivered_rate: newest('delivered') };
+  return { ...report, ...rates, topics: topics ?? [] };
+}
+
+async function busiestTopics(bus: Routemaster): Promise<TopicLine[]> {
+  const busiest: TopicLine[] = [];
+  for await (const { name, events, lately } of bus.topics({ sort: 'rate', limit: BUSIEST_TOPICS })) {
+    if (!lately?.rate || busiest.length === BUSIEST_TOPICS) break;
+    busiest.push({ topic: name, published: events, published_rate: lately.rate });
+  }
+  return busiest;
 }
 
 /**

@@ -30,8 +30,8 @@ const GAP = '  ';
  * out. Names, addresses and texts that are wider than a line are shortened.
  */
 export function topLines(report: BusReport, url: string, width: number): string[] {
-  const { published_rate, delivered_rate, failed_rate, memory_bytes, memory_max_bytes, partitions_away } =
-    report;
+  const { published_rate, delivered_rate, failed_rate, memory_bytes, memory_max_bytes } = report;
+  const { topics, partitions_away } = report;
   const limit = memory_max_bytes > 0 ? ` of ${bytes(memory_max_bytes)}` : '';
   const time = new Date().toTimeString().slice(0, 8);
   const heads = [
@@ -45,6 +45,9 @@ export function topLines(report: BusReport, url: string, width: number): string[
       ...[`queued ${number(report.queued)}`, `oldest ${duration(report.oldest_seconds)}`],
       ...[`dead letters ${number(report.dead_letters)}`, `paused ${number(report.paused)}`],
     ],
+    topics.length === 0
+      ? []
+      : ['busiest topics', ...topics.map((each) => `${each.topic} ${rate(each.published_rate)}/s`)],
     partitions_away.length === 0 ? [] : [partitionsAwayText(partitions_away), 'their figures are missing'],
   ];
   return [...heads.flatMap((items) => wrapped(items, width)), '', ...fittingTable(report.subscribers, width)];

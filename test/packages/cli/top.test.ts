@@ -135,6 +135,45 @@ test('top leaves out the columns that matter least, then shortens names, and cut
   assert.match(narrow, /^published 0\/s +delivered 2,468\/s$\n^failed deliveries 11\/s$/m);
 });
 
+test('top shows the five topics that get most events a second', () => {
+  const reading = (atMs: number, counts: Record<string, number>) => ({
+    atMs,
+    figures: readFigures(
+      Object.entries(counts)
+        .map(([topic, count]) => `routemaster_events_published_total{topic="${topic}"} ${count}`)
+        .join('\n'),
+    ),
+  });
+  const before = reading(0, { old: 90_000, a: 100, '(removed)': 0 });
+  const now = reading(10_000, {
+    old: 90_000,
+    a: 120,
+    b: 50,
+    c: 40,
+    d: 3000,
+    e: 35,
+    f: 5,
+    '(removed)': 80_000,
+  });
+  assert.deepEqual(
+    reportOf(now, before).topics.map(({ topic, published, published_rate }) => [
+      topic,
+      published,
+      published_rate,
+    ]),
+    [
+      ['d', 3000, 300],
+      ['b', 50, 5],
+      ['c', 40, 4],
+      ['e', 35, 3.5],
+      ['a', 120, 2],
+    ],
+  );
+  assert.deepEqual(reportOf(now).topics, []);
+  const lines = topLines(reportOf(now, before), 'https://bus.example.com', 40).join('\n');
+  assert.match(lines, /^busiest topics {2}d 300\/s {2}b 5\.0\/s\nc 4\.0\/s {2}e 3\.5\/s {2}a 2\.0\/s$/m);
+});
+
 test('top says which partitions the bus cannot reach, as their figures are missing', () => {
   const up = (value: number) => (partition: number) =>
     `routemaster_partition_up{partition="${partition}"} ${value}\n`;
@@ -205,18 +244,25 @@ test('top --once and --json are for scripts; without a terminal it shows the bus
 test('top --once shows the rates that the bus itself has, if it has a history', async (t) => {
   const values = { published: [9, 2.5, null], delivered: [9, null, 70] };
   const metrics = Object.entries(values).map(([name, values]) => [name, { unit: 'events/s', values }]);
+  const topic = (name: string, rate: number) => ({ name, events: 9000, lately: { rate, as_of: 0 } });
   let hasHistory = true;
   const server = createServer(({ url }, response) => {
     if (url === '/metrics') return void response.end('# figures\n');
     response.writeHead(hasHistory ? 200 : 404, { 'content-type': 'application/json' });
-    response.end(hasHistory ? JSON.stringify({ metrics: Object.fromEntries(metrics) }) : '{}');
+    const topics = [topic('orders', 1204), topic('shop', 2.5), topic('idle', 0)];
+    const known = url === '/topics?limit=5&sort=rate' ? topics : { metrics: Object.fromEntries(metrics) };
+    response.end(JSON.stringify(hasHistory ? known : {}));
   });
   t.after(() => server.close().closeAllConnections());
   const port = await listenLocally(server);
   const shown = async () => (await terminal.rtm(`top --once -b http://127.0.0.1:${port} -t a:b`)).stdout;
-  assert.match(await shown(), /^published 2\.5\/s +delivered 70\/s +failed deliveries -\/s$/m);
+  const known = await shown();
+  assert.match(known, /^published 2\.5\/s +delivered 70\/s +failed deliveries -\/s$/m);
+  assert.match(known, /^busiest topics {2}orders 1,204\/s {2}shop 2\.5\/s$/m);
   hasHistory = false;
-  assert.match(await shown(), /^published -\/s +delivered -\/s +failed deliveries -\/s$/m);
+  const unknown = await shown();
+  assert.match(unknown, /^published -\/s +delivered -\/s +failed deliveries -\/s$/m);
+  assert.doesNotMatch(unknown, /busiest/);
 });
 
 test('top shows no rates until it has watched for ten seconds, and then the right ones', async (t) => {
@@ -239,6 +285,9 @@ test('top shows no rates until it has watched for ten seconds, and then the righ
       return subscribers.find(isOwn).delivered_rate;
     });
   const first = await until(() => rates().find((each) => each !== null));
+  const busiest = () =>
+    reports().flatMap(({ topics }) => topics.map((each: { topic: string }) => each.topic));
+  await until(() => busiest().includes(own.topic));
   watching.kill('SIGINT');
   assert.deepEqual(await once(watching, 'close'), [0, null]);
   assert.ok(rates().findIndex((each) => each !== null) >= 5, JSON.stringify(rates()));
