@@ -15,11 +15,12 @@ export function auditPage(api: ApiCalls): Route[] {
     listingPage<AuditEntry>(
       api,
       { path: PATH, roles: WATCHERS, title: 'Audit', name: 'GET /audit' },
-      ({ query: { action, client } }, nowMs, _entries, hasNext) => ({
+      ({ query: { action, client, target } }, nowMs, _entries, hasNext) => ({
         above: html`<h1>Who did what</h1>
 <form method="get" action="${PATH}" class="filter">
 <label>Client <input name="client" value="${client}"></label>
 <label>What <select name="action">${optionsOf(ACTIONS, 'anything', action)}</select></label>
+<label>Of what <input name="target" value="${target}"></label>
 <button class="quiet">Filter</button></form>`,
         columns: [
           { name: 'When', cell: ({ at }) => ago(at, nowMs) },
@@ -30,7 +31,7 @@ export function auditPage(api: ApiCalls): Route[] {
           { name: 'Outcome', cell: outcome },
         ],
         empty:
-          action || client
+          action || client || target
             ? `Nothing matches${hasNext ? ' here; look at the next page' : ''}.`
             : 'Nobody has changed anything yet.',
       }),

@@ -170,7 +170,7 @@ export const RECORDS: Texts = {
   'GET /audit': {
     summary: 'Show who changed what',
     description:
-      'Every call that changed something, or tried to, except publishes, and pauses by the bus itself; the newest first, in pages of 100 or `limit`. With `client` or `action` a page may be empty: follow its `Link`.',
+      'Every call that changed something, or tried to, except publishes, and pauses by the bus itself; the newest first, in pages of 100 or `limit`. With `client`, `action` or `target` a page may be empty: follow its `Link`.',
     answer: [AUDITED],
   },
   'GET /jobs': {

@@ -25,6 +25,8 @@ interface AuditFilter {
   since?: number | undefined;
   client?: string | undefined;
   action?: Action | undefined;
+  /** What calls were about, such as a topic, or whose it was. */
+  target?: string | undefined;
 }
 
 /** An entry as Redis has it. The id begins with the time in ms. A field without a value is an empty text. */
@@ -70,7 +72,8 @@ export class Audit {
    */
   async list(filter: AuditFilter, limit: number, before?: string) {
     const entries: StoredEntry[] = [];
-    const isFiltered = filter.client !== undefined || filter.action !== undefined;
+    const { client, action, target } = filter;
+    const isFiltered = client !== undefined || action !== undefined || target !== undefined;
     const count = isFiltered ? MAX_ENTRIES_PER_READ : Math.min(limit + 1, MAX_ENTRIES_PER_READ);
     let looked = 0;
     for (let place = before; ; ) {
@@ -186,8 +189,15 @@ export class AuditedCall {
   }
 }
 
-function matches(entry: StoredEntry, { client, action }: AuditFilter): boolean {
+function matches(entry: StoredEntry, { client, action, target }: AuditFilter): boolean {
   return (
-    (client === undefined || entry.client === client) && (action === undefined || entry.action === action)
+    (client === undefined || entry.client === client) &&
+    (action === undefined || entry.action === action) &&
+    (target === undefined || isAbout(target, entry.target))
   );
+}
+
+/** True if the target of an entry is `text`, or one of the two parts of a target such as `orders of shop`. */
+function isAbout(text: string, target = ''): boolean {
+  return target === text || target.startsWith(`${text} of `) || target.endsWith(` of ${text}`);
 }

@@ -11,6 +11,11 @@ const QUERY = parameters({
   since: TIME.describe('Leaves out what is older than this time (ms since 1970).'),
   client: z.string(ONCE).optional().describe('The public name of a client.'),
   action: oneOf(ACTIONS).optional().describe('What the calls did.'),
+  target: z
+    .string(ONCE)
+    .min(1, 'is empty')
+    .optional()
+    .describe('What the calls were about, or whose it was: a name or an id.'),
   limit: LIMIT,
   before: z
     .string(PLACE_RULE)

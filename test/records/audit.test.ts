@@ -250,8 +250,32 @@ describe('the audit', () => {
     );
   });
 
+  test('is searched by what the calls were about, or by whose that was', async () => {
+    const [pub, other] = [await api.token('pub'), await api.token('other')];
+    for (const topic of ['widgets', 'gadgets']) {
+      await api.call('POST', `/topics/${topic}`, { as: 'pub', body: EVENT });
+      const give = { as: 'root', body: JSON.stringify({ client: topic === 'widgets' ? other : pub }) };
+      assert.equal((await api.call('PUT', `/topics/${topic}/publisher`, give)).status, 204);
+    }
+    await api.call('DELETE', '/topics/widgets', { as: 'other' });
+    await recorded(api, 5);
+    const about = async (target: string) => (await read(api, `?target=${target}`, 'viewer')).map(brief);
+    assert.deepEqual(await about('widgets'), [
+      `topic.delete client ${other} widgets 204`,
+      `topic.give root - widgets of ${other} 204`,
+    ]);
+    assert.deepEqual(await about(other), [
+      `topic.give root - widgets of ${other} 204`,
+      `client.create root - ${other} 201`,
+    ]);
+    assert.deepEqual(await about('widget'), []);
+    assert.deepEqual((await read(api, `?target=${other}&action=topic.give`)).length, 1);
+  });
+
   for (const [query, field] of [
     ['since=yesterday', 'since'],
+    ['target=a&target=b', 'target'],
+    ['target=', 'target'],
     ['since=1&since=2', 'since'],
     ['client=a&client=b', 'client'],
     ['action=topic.remove', 'action'],

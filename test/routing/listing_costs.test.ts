@@ -53,7 +53,12 @@ const LISTINGS: Record<string, Record<string, string | undefined>> = {
     until: FOUND_AT_ONCE,
   },
   'GET /api_tokens': { name: 'name=nobody' },
-  'GET /audit': { since: FOUND_AT_ONCE, client: `client=${NOBODY}`, action: 'action=trigger.fire' },
+  'GET /audit': {
+    since: FOUND_AT_ONCE,
+    client: `client=${NOBODY}`,
+    action: 'action=trigger.fire',
+    target: 'target=nothing',
+  },
   'GET /jobs': { queue: FOUND_AT_ONCE, state: 'state=waiting' },
   'GET /tail': { topic: FOUND_AT_ONCE },
 };

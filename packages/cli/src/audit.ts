@@ -10,6 +10,7 @@ export async function listAudit(call: Call): Promise<void> {
     client: textOption(call, 'client'),
     // The bus refuses an unknown action, and its error names all.
     action: textOption(call, 'action') as Action,
+    target: textOption(call, 'target'),
   };
   const bus = call.connect();
   const entries = await newest(call, (page) => bus.audit({ ...filter, ...page }));

@@ -181,6 +181,11 @@ export const COMMANDS: readonly Command[] = [
         help: 'only calls of this client, as the column CLIENT names it: by its token, if it has a secret',
       },
       action: { type: 'string', value: 'ACTION', help: 'only calls that do this, such as topic.delete' },
+      target: {
+        type: 'string',
+        value: 'NAME',
+        help: 'only calls about this client, topic or other thing, as the column TARGET names it',
+      },
       limit: NEWEST,
     },
     help: 'list who has changed what, the newest first (root, viewer)',

@@ -46,6 +46,10 @@ describe('root', () => {
     const rows = await visit.page.$$eval('tbody tr', (all) => all.map(({ textContent }) => textContent));
     assert.equal(rows.length, 1);
     assert.match(rows[0] ?? '', new RegExp(`${client.token}.*trigger.putclickeddone$`));
+    await visit.page.goto(`${bus.url}/console/audit`);
+    await visit.page.type('.filter [name=target]', client.token);
+    await visit.submit('.filter button');
+    assert.match(await visit.text('tbody'), new RegExp(`^.*root.*client\\.create${client.token}done$`));
     await bus.root.call('DELETE', `/api_tokens/${client.token}`);
   });
 

@@ -40,6 +40,8 @@ test('audit lists who has changed what, by client, action and time', async (t) =
     'm',
   );
   await until(async () => refused.test((await terminal.rtm(`audit ${asRoot()}`)).stdout));
+  const about = await terminal.rtm(`audit --target ${token} ${asRoot()}`);
+  assert.match(about.stdout, new RegExp(`^AT .*\n${TIME} +root +- +client\\.create +${token} +201 .*\n$`));
 });
 
 test('audit says what a wrong filter should be', async () => {

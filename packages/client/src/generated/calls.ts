@@ -262,6 +262,7 @@ export interface Calls {
         | 'trigger.delete'
         | 'trigger.fire'
         | undefined;
+      target?: string | undefined;
       limit?: number | undefined;
       before?: string | undefined;
     };
