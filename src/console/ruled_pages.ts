@@ -84,7 +84,9 @@ function listing<Listed, Whole>(api: ApiCalls, ruled: Ruled<Listed, Whole>): Rou
   const about = { path, roles: ALL, title, name: `GET /${what}s`, keep, liveId: `${what}s` };
   return listingPage<Listed>(api, about, (call, nowMs) => ({
     columns: ruled.columns(nowMs, call.caller.role === 'client'),
-    empty: html`There is no ${what} yet. A client makes one by <code>PUT /${what}s/:name</code>.`,
+    empty: call.query.client
+      ? html`This client has no ${what}. <a href="${path}">Show all</a>.`
+      : html`There is no ${what} yet. A client makes one by <code>PUT /${what}s/:name</code>.`,
     below:
       mayChange(api, call, what) && rulesForm(call, what, ruled.example, (fields) => naming(call, fields)),
   }));

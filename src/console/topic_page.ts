@@ -43,7 +43,7 @@ export function topicPage(api: ApiCalls): Route[] {
             html`<h1 class="mono">${name}</h1>`,
             done && PUBLISHED,
             live('topic', pathWith(path, { part: 'now' }), [
-              figures(topic),
+              figures(topic, isShown(call, topic)),
               subscribersOf(topic, call),
               delayed.length > 0 && delayedTable(call, topic, delayed, nowMs),
             ]),
@@ -69,7 +69,7 @@ export function isOwn({ caller }: PageCall, { publisher }: Topic): boolean {
   return caller?.role === 'root' || (caller?.role === 'client' && publisher === caller.token);
 }
 
-/** True if the visitor may see the delayed events of the topic. */
+/** True if the visitor may see the delayed events of the topic, and the triggers of its publisher. */
 function isShown(call: PageCall, topic: Topic): boolean {
   return call.caller?.role === 'viewer' || isOwn(call, topic);
 }
@@ -78,7 +78,8 @@ function mayPublish({ caller }: PageCall, { publisher }: Topic): boolean {
   return caller?.role === 'client' && (publisher === null || publisher === caller.token);
 }
 
-function figures(topic: WholeTopic): Html {
+/** With `linksTriggers`, leads to the triggers of the publisher, because nobody else's can publish to the topic. */
+function figures(topic: WholeTopic, linksTriggers: boolean): Html {
   const { publisher, dropped } = topic;
   const shown = boxes([
     ['Events ever', number(topic.events)],
@@ -89,7 +90,7 @@ function figures(topic: WholeTopic): Html {
   return html`${shown}
 <dl class="settings card"><dt>Publisher</dt><dd>${
     publisher
-      ? html`<span class="mono">${publisher}</span>`
+      ? html`<span class="mono">${publisher}</span>${linksTriggers && html` <a href="${pathWith('/console/triggers', { client: publisher })}">Its triggers</a>`}`
       : html`<span class="none">nobody yet: the first client that publishes</span>`
   }</dd></dl>`;
 }

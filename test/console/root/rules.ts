@@ -3,6 +3,19 @@ import { describe, test } from 'node:test';
 import { as, bus, root, scene } from '../visits.ts';
 
 describe('root', () => {
+  test('comes from a topic to the triggers of its publisher', async () => {
+    const visit = await as(root, `/console/topics/${scene.topic}`);
+    await visit.submit(`dd a[href="/console/triggers?client=${scene.publisher.token}"]`);
+    assert.match(await visit.text('tbody'), /^nightly.*reports/);
+    const idle = await bus.client('idle');
+    await idle.publish('topic_of_idle', { url: 'https://shop.example.com/7' });
+    await visit.page.goto(`${bus.url}/console/topics/topic_of_idle`);
+    await visit.submit('dd a[href^="/console/triggers"]');
+    assert.match(await visit.text('main'), /This client has no trigger\. Show all\./);
+    await bus.root.call('DELETE', '/topics/topic_of_idle');
+    await bus.root.call('DELETE', `/api_tokens/${idle.token}`);
+  });
+
   test('sees settings, periods and limits as they were set, without rounding', async () => {
     const client = await bus.client('exact');
     const event = { type: 'noop', url: 'https://shop.example.com/13' };
