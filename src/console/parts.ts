@@ -6,6 +6,7 @@ import { parseUrl } from '../urls.ts';
 import type { PageCall } from './api_calls.ts';
 import { type AnyFields, digestOf } from './fields.ts';
 import { FormFields } from './filled_form.ts';
+import { number } from './format.ts';
 import { commonField, tokenField } from './layout.ts';
 
 /**
@@ -180,6 +181,15 @@ export function copyable(text: string): Html {
 
 /** What a page says after a form on it has published an event. */
 export const PUBLISHED = html`<p class="card notice" role="status">The event was published.</p>`;
+
+/** Stands in a table for a figure that does not exist. */
+export const NONE = html`<span class="none">–</span>`;
+
+/** Returns the rate of a subscriber or topic, such as 12/s. */
+export function rateOf({ lately }: { lately?: { rate: number } | null | undefined }): Content {
+  if (!lately || lately.rate < 0.001) return NONE;
+  return lately.rate < 1 ? `${number(lately.rate * 60)}/min` : `${number(lately.rate)}/s`;
+}
 
 /** Returns values as HTML, each in a box with its name. Those that are false are left out. */
 export function boxes(shown: readonly (readonly [name: string, value: Content] | false)[]): Html {

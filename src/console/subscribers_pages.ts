@@ -7,7 +7,7 @@ import type { ApiCalls } from './api_calls.ts';
 import { ago, bytes, duration, number } from './format.ts';
 import { linkToSubscriber } from './links.ts';
 import { FIRST_PAGE, listingPage } from './listing_page.ts';
-import { type Column, choices, nameForm, pathWith } from './parts.ts';
+import { type Column, choices, NONE, nameForm, pathWith, rateOf } from './parts.ts';
 
 export const PATH = '/console/subscribers';
 const FIRST_SORT: Sort = 'queued';
@@ -79,7 +79,6 @@ function columnsAt(nowMs: number): SortedColumn[] {
  * when such a short queue is empty would mean nothing.
  */
 const KEEPS_UP_MS = 60_000;
-const NONE = html`<span class="none">–</span>`;
 
 const STATE_CLASS = { paused: 'warn', failing: 'bad', recovering: 'warn', healthy: 'good' } as const;
 
@@ -100,12 +99,6 @@ export function memoryOf({ bytes: { queued, dead_letters } }: SubscriberReport):
 
 export function waiting(oldestAtMs: number | null, nowMs: number): Content {
   return oldestAtMs === null ? NONE : duration(Math.max(0, nowMs - oldestAtMs));
-}
-
-/** Returns the rate of a subscriber or topic, such as 12/s. */
-export function rateOf({ lately }: { lately?: { rate: number } | null | undefined }): Content {
-  if (!lately || lately.rate < 0.001) return NONE;
-  return lately.rate < 1 ? `${number(lately.rate * 60)}/min` : `${number(lately.rate)}/s`;
 }
 
 function successOf({ lately }: SubscriberReport): Content {

@@ -5,8 +5,7 @@ import type { Topic } from '../subscribing/topic.ts';
 import type { ApiCalls } from './api_calls.ts';
 import { ago, number } from './format.ts';
 import { FIRST_PAGE, listingPage } from './listing_page.ts';
-import { nameForm, pathWith } from './parts.ts';
-import { rateOf } from './subscribers_pages.ts';
+import { nameForm, pathWith, rateOf } from './parts.ts';
 import { PATH, removal } from './topic_changes.ts';
 import { isOwn } from './topic_page.ts';
 
