@@ -135,7 +135,8 @@ const RESTORE =
 function errorText(error: BusError, { method }: FailedCall): string {
   if (error instanceof StorageLost) return `${error.why}. ${RESTORE}`;
   if (!(error instanceof StorageUnavailable) || method === 'POST') return error.message;
-  return `${error.why}, and this page needs it. Nothing was changed. Reload the page in a moment. If it stays so, the log of the bus says why.`;
+  const advice = 'Reload the page in a moment. If it stays so, the log of the bus says why.';
+  return `${error.why}, and this page needs it. Nothing was changed. ${advice}`;
 }
 
 /**

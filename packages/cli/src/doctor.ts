@@ -219,8 +219,8 @@ function* memoryFindings(figures: Figures): Generator<Finding> {
   if (highMark === 0 || used <= highMark) return;
   const detail = `Redis stores ${bytes(used)}, more than ${bytes(highMark)}`;
   const advice =
-    'Publishes are refused, and the oldest batches are dropped: raise its limit (maxmemory, and ROUTEMASTER_REDIS_MAX_MEM if set), or empty what is stuck. ' +
-    'The log of the workers says more.';
+    'Publishes are refused, and the oldest batches are dropped: raise its limit (maxmemory, and ' +
+    'ROUTEMASTER_REDIS_MAX_MEM if set), or empty what is stuck. The log of the workers says more.';
   yield bad('memory', detail, advice);
 }
 

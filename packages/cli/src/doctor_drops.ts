@@ -27,7 +27,8 @@ export function* dropFindings(shown: readonly Shown[], role: Role): Generator<Fi
     role === 'client'
       ? `Memory of the bus ran short. Ask the publishers of ${topicsOf(first.dropped)} what has changed ` +
         `since ${timeOf(first.dropped.from)}.`
-      : 'Memory ran short: raise the limit of Redis (maxmemory, and ROUTEMASTER_REDIS_MAX_MEM if set), or mend the subscribers that do not take their events.';
+      : 'Memory ran short: raise the limit of Redis (maxmemory, and ROUTEMASTER_REDIS_MAX_MEM if set), or mend the ' +
+        'subscribers that do not take their events.';
   yield bad('dropped', `events were dropped: ${listed(detail, '; ')}`, advice);
 }
 
