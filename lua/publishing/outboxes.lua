@@ -122,8 +122,8 @@ function outboxes.notice_other_redis(call)
   last_number(call, outgoing)
 end
 
--- Makes the numbers of new entries higher than `number`, whatever this Redis has forgotten. Returns true if they might
--- not have been.
+-- Makes the numbers of new entries higher than `number`, also if this Redis has lost its last number. Returns false if
+-- nothing had to be changed for that.
 function outboxes.continue_above(call, number)
   local sent = call.keys.outboxes_sent()
   if (tonumber(redis.call('HGET', sent, 'last') or nil) or 0) >= number then return false end
