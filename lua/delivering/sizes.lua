@@ -71,9 +71,10 @@ function sizes.of(keys, token, samples)
     estimate(keys, keys.dead_letters_of(token), keys.dead_letters_events(), keys.dead_letter, token, samples)
 end
 
--- Measures batches of a subscriber in full, from number `from` on (0 is the oldest), until they have `max_bytes`, or as
--- many as one call may measure. With `dead`, measures its dead letters instead. Returns how many it has measured, 0 if
--- there are no more or if `max_bytes` is not above 0, and their bytes in all.
+-- Measures batches of a subscriber in full, from number `from` on (0 is the oldest). Ends when they have `max_bytes` in
+-- all, or at the limits of one call (`MAX_MEASURED`, `MAX_MEASURED_BYTES`). With `dead`, measures its dead letters
+-- instead. Returns the number of those that it has measured, and their bytes in all. Both are 0 if there are no more,
+-- or if `max_bytes` is not above 0.
 function sizes.measured(keys, token, dead, from, max_bytes)
   local index = dead and keys.dead_letters_of(token) or keys.batches_queued(token)
   local list_of = dead and keys.dead_letter or keys.batch

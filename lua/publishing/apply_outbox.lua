@@ -59,9 +59,9 @@ end
 
 local DO = { events = take_events, ['end'] = end_subscriptions, publish = publish }
 
--- Makes the events of this script call count as accepted at `added_us`, when another partition added their entry, if
--- that is earlier. All events of a call have the same time, at which their deadlines and ages begin, so it is that of
--- the earliest entry.
+-- Another partition added an outbox entry at `added_us`. Makes this the time at which the events of this script call
+-- count as accepted, unless the call already has an earlier one. All events of a call have the same time, from which
+-- their deadlines and ages count. So it is the time of the earliest entry.
 local function go_back_to(call, added_us)
   call.accepted_us = math.min(call.accepted_us, added_us)
   call.accepted_ms = math.floor(call.accepted_us / 1000)

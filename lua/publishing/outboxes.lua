@@ -110,12 +110,13 @@ local function last_number(call, outgoing)
   return number
 end
 
--- Checks whether this Redis is another one than before. If so, stores its `run_id` and raises `ahead` now, before it
--- adds an entry. For example, B takes over from the master A, adds its first entry, and fails before A has this entry.
--- A is the master again. With this function A has the `run_id` of B, so it raises its numbers again. Without it, A
--- would find its own `run_id` and go on with numbers below that of B's entry. Then a partition that has applied B's
--- entry would ignore these entries of A. The first `run_id` is stored before the first entry of all: a failover could
--- lose that entry, and the new master must know that there was another Redis.
+-- Checks whether this Redis is another one than before. If so, stores its `run_id` and raises `ahead`. Scrubbing calls
+-- this, so that replicas usually have the `run_id` before there is an entry. Example: B takes over from the master A.
+-- It stores its `run_id`, which A, now its replica, gets. Then B adds its first entry, and fails before A has this
+-- entry. So A is the master again, finds the `run_id` of B, and raises its numbers again. Without B's `run_id`, A would
+-- find its own, and go on with numbers below that of B's entry. Then a partition that has applied B's entry would
+-- ignore these entries of A. For the same reason the first `run_id` of all is stored before the first entry: a failover
+-- could lose that entry, and the new master must know that there was another Redis.
 function outboxes.notice_other_redis(call)
   local outgoing = outboxes.begin()
   read_state(call, outgoing)

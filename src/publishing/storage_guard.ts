@@ -54,8 +54,9 @@ export class StorageGuard {
   }
 
   /**
-   * The same, divided by the number of partitions in that Redis. Of this, a client may take a share in each partition,
-   * so that all partitions of a Redis together give it no more than one would.
+   * The memory limit of each Redis is divided by the number of its partitions. This is the lowest of these results, as
+   * last measured, or 0 when `maxBytes` is. A client may take a share of it in each partition. So several partitions in
+   * a Redis give the client no more in all than a single one would.
    */
   get maxBytesOfPartition(): number {
     if (!this.#isFresh) void this.#sharedMeasuring();

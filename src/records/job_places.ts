@@ -77,9 +77,9 @@ function scheduledJobs(q: QueueName): JobPlace {
 
 /** Where to continue among the workers, or the subscribers, of a set. */
 interface OwnerEnd {
-  /** The cursor for the SSCAN whose reply has `owner` among its names. */
+  /** The cursor of an SSCAN. Its reply is a list of names, which is sorted before use. */
   cursor: string;
-  /** The worker or subscriber whose jobs are read next. In the reply, those with lesser names are done. */
+  /** The worker or subscriber in this list whose jobs are read next. Those before it are done. If empty, none is. */
   owner: string;
   /** Set if some of its jobs were read: where to continue among them. */
   inside?: SortedEnd;

@@ -19,9 +19,10 @@ const MAX_AGE_MS = 1000;
  * trigger stays in `from` if the other partition does not know its client: then returns false. It also stays if the
  * calls take too long: then throws StorageUnavailable.
  *
- * With ROUTEMASTER_MIN_REPLICAS, calls of `confirmed` wait for replicas. So after a failover of `from`, the trigger is
- * still to be moved. Otherwise it could fire in both partitions. And after it was removed from `from`, a failover of the
- * other partition does not lose it.
+ * With ROUTEMASTER_MIN_REPLICAS, calls of `confirmed` wait for replicas. So the replicas of `from` have the field
+ * `moving` before the other partition gets the trigger. Without it, the trigger could fire in both partitions after a
+ * failover of `from`. And the replicas of the other partition have the trigger before it is removed from `from`, so a
+ * failover there does not lose it.
  */
 export async function bringToTopic(
   { client, name }: TriggerName,
@@ -84,9 +85,9 @@ export async function removeDoubles(partitions: Partitions): Promise<void> {
 /** Removes a trigger from the partitions in `having` except the first that has it. */
 async function removeDouble(trigger: TriggerName, having: readonly Partition[]): Promise<void> {
   const there: { partition: Partition; revision: string }[] = [];
-  // The first partition is read last, because another process may be moving the trigger from it just now. If the copy
-  // in the other partition was seen, the trigger in the first has the field `moving` by now, or is gone. Then the copy
-  // must stay.
+  // Another process may just now be moving the trigger from the first partition to another one. Then the copy there
+  // must stay. So the first partition is read last. If such a move has made a copy that was seen, the trigger in the
+  // first has the field `moving` by then, or is gone.
   for (const partition of having.toReversed()) {
     const [stored] = await partition.command((redis, keys) =>
       readAll(redis, keys, [trigger], partition.skip),

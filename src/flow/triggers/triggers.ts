@@ -145,8 +145,9 @@ export class Triggers {
    * Removes a trigger from all partitions but one. A trigger is in two partitions if two calls at the same time gave it
    * topics in different ones. Returns false if no partition has the trigger any more, because another call removed it.
    *
-   * A trigger that moves gives way to the one in the partition of its new topic, which may have fired since. A failover
-   * may have undone that it had left.
+   * If the trigger has the field `moving` in one of them, it is moved to the partition of its new topic. If that
+   * partition has the trigger already, the one there stays, because it may have fired since: perhaps the trigger was
+   * moved before, and a failover then brought it back in its old partition.
    */
   async #keepOne(trigger: TriggerName): Promise<boolean> {
     if (this.#partitions.all.length === 1) return true;
