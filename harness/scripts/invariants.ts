@@ -126,8 +126,8 @@ async function assertBatches({ redis, keys }: Readable, state: State): Promise<v
     assert.ok(events.length > 0, `${key} has events`);
     assert.equal(Math.floor(Number(await redis.zscore(keys.batches_index(), bid))), Number(created));
     const behindMs = Number(await redis.zscore(keys.batches_queued(token), bid)) / 1000 - Number(created);
-    // Events that another partition accepted long ago come late. An ordered subscriber gets them behind later ones. One
-    // that has left may have been ordered.
+    // An event that another partition accepted may arrive here long afterwards. In the queue of an ordered subscriber,
+    // it then stands behind later events. If the subscriber has left, nothing tells any more whether it was ordered.
     const { callback, ordered } = await redis.hgetall(keys.subscriber(token));
     const mayBeLate = callback === undefined || ordered === '1';
     assert.ok(

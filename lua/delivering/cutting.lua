@@ -65,13 +65,13 @@ local function read_items(call, bid, start, limits)
   return list
 end
 
--- Returns the score in the subscriber's index for a new batch with the first events of a batch. The other events, as
--- many as `events_left`, stay in the old batch with `score`, which `rename` has just lowered by one. The new score must
--- be lower than `score`, but above the scores of parts that were split off the same batch before. So it is `score`
--- minus two for each event that stays. With one for each, two cuts of a single event would give the same score, because
--- `score` falls by one at each cut. Example: a batch has the score 9000 and 250 events. If 100 are split off, 150 stay
--- with 8999, and the new batch gets 8999 - 2 * 150 = 8699. If 100 more are split off, 50 stay with 8998, and that batch
--- gets 8998 - 2 * 50 = 8898.
+-- A batch is split: its first events go into a new batch, and `events_left` events stay in the old one. Returns the
+-- score of the new batch in the subscriber's index. The old batch has `score`, which `rename` has just lowered by one.
+-- The new score must be below `score`, but above the scores of parts that were split off the same batch before. So it
+-- is `score` minus two for each event that stays. If only one were subtracted for each, two cuts of a single event
+-- would give the same score, because `score` falls by one at each cut. Example: a batch has the score 9000 and 250
+-- events. If 100 are split off, 150 stay with 8999, and the new batch gets 8999 - 2 * 150 = 8699. If 100 more are split
+-- off, 50 stay with 8998, and that new batch gets 8998 - 2 * 50 = 8898.
 local function score_of_part(index, score, events_left)
   local older = redis.call('ZRANGE', index, '(' .. score, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')[2]
   local first = math.max(score - 2 * events_left, (tonumber(older) or 0) + 1)

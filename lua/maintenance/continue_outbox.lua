@@ -3,8 +3,9 @@
 continue_outbox: make the numbers of new outbox entries higher than `applied`, the highest number of this partition that
 another partition has applied.
 
-Usually they are. But if this Redis was emptied, or an old backup was restored, the last number may be lost, and with it
-by how much the numbers were ahead of the clock. The other partition would ignore entries with lower numbers.
+Usually they are higher already. But if this Redis was emptied, or an old backup was restored, it may have lost its last
+number, and `ahead`, by which numbers are later than its clock. The other partition would ignore entries with lower
+numbers.
 ]]
 local outboxes = include('publishing/outboxes')
 

@@ -26,9 +26,9 @@ export interface State {
   /** The memory of the fullest Redis. */
   memory: Memory;
   /**
-   * The events that were dropped for want of memory: of the bus those within DROPS_TOLD_MS, of a client all of its own.
-   * `agoMs` is the time since the last drop: of the bus at most, within five minutes. Undefined if nothing was dropped
-   * within DROPS_TOLD_MS.
+   * The events that were dropped for want of memory. Undefined if nothing was dropped within DROPS_TOLD_MS. For a
+   * client, `events` counts all its dropped events, and `agoMs` is the time since its last drop. For the whole bus,
+   * `events` counts those within DROPS_TOLD_MS. `agoMs` is then a maximum: the last drop was up to five minutes later.
    */
   dropped?: { events: number; agoMs: number } | undefined;
   /** The partitions that cannot be reached. */

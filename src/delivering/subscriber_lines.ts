@@ -14,11 +14,13 @@ interface LinesParts {
 }
 
 /**
- * Writes lines of the log about deliveries that failed. With each message, a client and its joins have MAX_LINES in ten
- * seconds, and then a line of the same level that says how many more there were. Without this limit, a client whose
- * callback refused every second batch had 500 lines written a second. Each thread counts for itself.
+ * Writes log lines about failed deliveries, but not too many. For each message, a client and its joins together get at
+ * most MAX_LINES lines in ten seconds. If there were more, another line of the same level then says how many were left
+ * out. Without this limit, a client whose callback refused every second batch caused 500 lines a second. Each thread
+ * counts for itself.
  *
- * Messages count apart, so that a rare one, such as that deliveries pause, is not left out because of many others.
+ * Each message has its own count, so that many lines with one message do not suppress a rare one, such as that
+ * deliveries pause.
  */
 export class SubscriberLines {
   readonly #parts: LinesParts;

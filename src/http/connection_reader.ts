@@ -194,7 +194,8 @@ export class ConnectionReader {
     await this.#budget.whenFree(TINY_CHUNKS);
     this.#isWaitingForTurn = false;
     this.#hasTurn = true;
-    // Emits `data` at once, because the work budget counts the time from `whenFree` to the next `await`.
+    // `#putBack` has put the unparsed bytes back into the socket. `read` emits them as `data` at once, so they are
+    // parsed before the next `await`. The work budget counts only the time from `whenFree` until then.
     this.#socket.read();
     this.#hasTurn = false;
     this.goOn();

@@ -102,8 +102,9 @@ export class Autodrop {
   }
 
   /**
-   * If Redis is short of memory, drops delivery logs, the longest first. Returns the shortage that is left after that,
-   * or undefined if there is none, or it was found a moment ago that dropping does not help.
+   * If Redis is short of memory, drops delivery logs, the longest first. Returns the shortage that is left after that.
+   * Returns undefined if none is left, or while the job rests (see REST_TIMES) because dropping batches did not help.
+   * Also returns undefined if `signal` is aborted during the measurement.
    */
   async #findShortage(signal: AbortSignal, mark?: number): Promise<Shortage | undefined> {
     const { partition, partitions } = this.#parts;

@@ -17,7 +17,7 @@ export interface DropOrder {
   maxDeleted: number;
 }
 
-/** What a subscriber must lose: `bytes` of what it holds, which is this `part` of it (up to 1). */
+/** What a subscriber must lose: so many `bytes`. `part` is the same as a fraction of all that it holds (up to 1). */
 interface Loss {
   token: string;
   bytes: number;

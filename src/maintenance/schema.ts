@@ -61,8 +61,9 @@ export async function takenOverAtMs(partition: Partition): Promise<number | unde
 }
 
 /**
- * Makes the numbers of a partition's outbox entries go on above those that the other partitions have applied, if Redis
- * has forgotten them. This comes before `adopt`, after which other processes may accept events.
+ * Makes the numbers of a partition's new outbox entries higher than those that the other partitions have applied. This
+ * is needed if the partition's Redis has lost its last number: the others would ignore entries with lower numbers. It
+ * must come before `adopt`, because other processes may accept events after that.
  */
 async function continueOutbox(partition: Partition, others: readonly Partition[], log: Log): Promise<void> {
   const applied = await Promise.all(

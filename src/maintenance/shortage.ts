@@ -51,7 +51,8 @@ export async function lastingShortage(
 
 /**
  * Finds out what autodrop can drop in the Redis that has `partition`, from all partitions in it. Returns undefined if
- * this was ended early, because `signal` is aborted, or that of the job whose measurement is shared.
+ * the measurement was ended early because `signal` is aborted. If this call shares the measurement of another job (see
+ * `measureHoldings`), the signal of that job ends it.
  */
 export async function measureShortage(
   partitions: Partitions,

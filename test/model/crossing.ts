@@ -22,16 +22,16 @@ const SEPARATOR = ' ';
  * A plain model of topics and subscribers in several partitions. It knows which subscriptions exist for certain, and
  * so which subscribers must get an event, or must not.
  *
- * What holds when another Redis takes over for a partition, which lacks what was done since it was replicated:
+ * When another Redis takes over for a partition, it lacks all writes since the last replication. What holds then:
  *
- * - An answered publish is not lost: Redis had been replicated when it was answered. Its subscribers in other
- *   partitions get it once, although its outbox entry or what was done with it may be undone. They get what was not
- *   answered as often as Redis accepted it, or less.
- * - Subscribers get the events of a partition in the order in which it accepted them, those it accepted again after
- *   those that came between. In this order an event comes twice only if it was accepted twice.
- * - Delayed events that were published are published again if that was undone.
- * - Subscriptions that have changed since Redis was replicated may be as before, and so may their marks. Without its
- *   mark, a subscription does not end with its topic.
+ * - An answered publish is not lost, because it is answered only when a replica has it. Subscribers in other partitions
+ *   get each of its events once, even if the failover undoes its outbox entry, or what was done with the entry. A
+ *   publish without an answer may be repeated, and subscribers get its events at most as often as Redis accepted them.
+ * - After a failover, a partition may accept an event again. Subscribers get its events in the order in which it
+ *   accepted them, repeats included. So an event comes twice only if the partition has accepted it twice.
+ * - If the failover undoes the publishing of a delayed event, the event is published again.
+ * - Subscriptions that have changed since the last replication may be as before, and so may their marks. A subscription
+ *   that has lost its mark does not end when its topic is removed.
  */
 export class Crossing {
   readonly #partitions: Partitions;

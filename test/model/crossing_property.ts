@@ -33,7 +33,10 @@ const anyStep = [
   step(4, scene.fail, n, fc.constantFrom<Fate[]>('away', 'lost', 'late')),
 ];
 
-/** More of the calls that a lost master may have done before another partition, and more failovers. */
+/**
+ * Steps with more failovers than the usual ones. There are also more calls whose effect one partition loses in a
+ * failover, although another partition already has it.
+ */
 const failOverSteps = [
   step(20, scene.subscribe, n, fc.constant(true), fc.constant(true), n),
   step(40, scene.publish, n, few, n),

@@ -43,7 +43,10 @@ const log = createLog('silent', {});
 
 /** By how much the clock of another Redis may be behind: less than the minute by which outbox numbers go ahead. */
 const BEHIND_MS = 50_000;
-/** Time that passes for the numbers of outbox entries once Redis is replicated, so that lost ones are much higher. */
+/**
+ * After each replication, the clock for outbox numbers goes forward by this time. So the numbers that a failover loses
+ * are much higher than the last one that the replica has.
+ */
 const PASS_MS = 60_000;
 
 /** What a replica has of a partition, and what was known then. */

@@ -47,10 +47,11 @@ interface Replica {
  * Clients with subscribers, triggers and joins in one partition. The scene knows how many events each subscriber was
  * given and has lost again, what the triggers have fired, and what limits permit.
  *
- * When another Redis takes over, all of that is as it was when Redis was replicated. Events of triggers and joins are
- * undone together with the due times, counts and keys that they came from. So a due time may fire again, under the same
- * id. An event of a join may be published again under its former id, and no other event has this id. Events that come
- * again are not in a batch whose id a receiver knows without them.
+ * When another Redis takes over, all these figures are as they were at the last replication. Events of triggers and
+ * joins are undone together with the due times, counts and keys that they came from. So a trigger may fire again for a
+ * due time, and its event has the same id again. An event of a join may be published again under its former id, and no
+ * other event has this id. If a receiver has already taken a batch, no event that it lacks comes under the id of this
+ * batch: it would ignore the batch as a repeat, and lose the event.
  */
 export class FlowScene {
   readonly did: string[] = [];

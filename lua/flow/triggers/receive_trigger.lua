@@ -2,9 +2,9 @@
 --[[
 receive_trigger: store a trigger that comes from another partition, since its new topic is in this one. `definition` and
 `state` (the fields and values of its hash) are as the other partition stores them. If this partition already has a
-trigger of this name, that one stays as it is, and the reply is `received` too. So a repeat is harmless. But one that is
-to leave this partition, and has moved less often (`moves`), is older: it had left, and a failover has brought it back.
-It is replaced.
+trigger of this name, the stored one stays as it is, and the reply is `received` too. So a repeat is harmless. There is
+one exception. If the stored trigger is itself about to leave this partition, and has moved less often (`moves`) than
+the arriving one, it is an old copy: it had left before, and a failover brought it back. The arriving one replaces it.
 
 The caller read the trigger in the other partition after the time `seen_ms`, by the clock of this partition. If this
 time is more than `max_age_ms` ago, nothing changes and the reply is `late`: since then, another call may have brought

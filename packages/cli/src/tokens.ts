@@ -69,8 +69,8 @@ export function hintOnToken(bus: Routemaster, token: string): Promise<string | u
 }
 
 /**
- * Returns a handler of errors. It throws the given error, and if the bus knows no client or subscriber with this token,
- * one that says where to find the right token.
+ * Returns a handler of errors. If the bus knows no client or subscriber with this token, it throws an error that says
+ * where to find the right token. Otherwise it throws the given error.
  */
 export function adviseOn(bus: Routemaster, token: string): (error: Error) => Promise<never> {
   return async (error) => {

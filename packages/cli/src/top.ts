@@ -67,9 +67,9 @@ export async function top(call: Call): Promise<void> {
 const NEWEST_VALUES = 3;
 
 /**
- * Adds the rates from the bus's history, and those of its busiest topics, to a report, because a single reading of the
- * metrics gives no rates. They are null, and there are no topics, if the bus is of an earlier release, which does not
- * have them. The rate of failed deliveries is always null, because the history lacks it.
+ * Adds to a report the rates from the bus's history, and its busiest topics with their rates, because a single reading
+ * of the metrics gives no rates. A bus of an earlier release has neither: then the rates are null, and the list of
+ * topics is empty. The rate of failed deliveries is always null, because the history lacks it.
  */
 async function withRatesOf(bus: Routemaster, report: BusReport): Promise<BusReport> {
   const unlessUnknown = (error: Error) => {

@@ -31,7 +31,10 @@ export async function deleteTopic(call: Call): Promise<void> {
   await call.connect().removeTopic(name).catch(adviseOnTopic(name));
 }
 
-/** Returns a handler of errors. It throws the given error, and if there is no topic, one that says where all are. */
+/**
+ * Returns a handler of errors. If there is no topic `name`, it throws an error that says how to list all topics.
+ * Otherwise it throws the given error.
+ */
 function adviseOnTopic(name: string): (error: Error) => never {
   return (error) => {
     if (!(error instanceof TopicNotFoundError)) throw error;

@@ -49,8 +49,8 @@ export class Group {
   }
 
   /**
-   * Takes events that were given up out of the body before the next attempt, unless the bus may have stored them: their
-   * callers were told that it has not.
+   * Called before each attempt. Takes the events that were given up out of the body, because their callers were told
+   * that the events are not stored. If the bus may have stored them in an earlier attempt, the body stays as it is.
    */
   #leaveOut(): void {
     if (this.attempts.hasUnknownEnd || this.givenUp.size === 0) return;
