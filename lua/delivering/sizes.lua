@@ -41,10 +41,17 @@ local function sample_of(index, count, samples)
   return bids
 end
 
--- Returns the number of batches (or dead letters) in a subscriber's index, and an estimate of their bytes. The hash
--- `gauge` has the number of their events. `list_of` returns the key of a batch's list of events. If another program has
--- changed the type of a list or of `gauge`, it counts as one without events.
-local function estimate(keys, index, gauge, list_of, token, samples)
+-- Returns three values about the batches of a subscriber, or with `dead` about its dead letters: the index of their
+-- UIDs, the function that returns the key of a batch's list of events, and the hash with the number of their events.
+local function keys_of(keys, token, dead)
+  if dead then return keys.dead_letters_of(token), keys.dead_letter, keys.dead_letters_events() end
+  return keys.batches_queued(token), keys.batch, keys.gauge_events()
+end
+
+-- Returns the number of a subscriber's batches (or dead letters), and an estimate of their bytes. If another program
+-- has changed the type of a list or of the hash with the number of events, it counts as one without events.
+local function estimate(keys, token, dead, samples)
+  local index, list_of, gauge = keys_of(keys, token, dead)
   local count, bytes, events, others = redis.call('ZCARD', index), 0, 0, 0
   if count == 0 then return 0, 0 end
   local measured = sample_of(index, count, samples)
@@ -65,10 +72,8 @@ end
 -- nil.
 function sizes.of(keys, token, samples)
   samples = samples or SHOWN_SAMPLES
-  local queued, queued_bytes =
-    estimate(keys, keys.batches_queued(token), keys.gauge_events(), keys.batch, token, samples)
-  return queued, queued_bytes,
-    estimate(keys, keys.dead_letters_of(token), keys.dead_letters_events(), keys.dead_letter, token, samples)
+  local queued, queued_bytes = estimate(keys, token, false, samples)
+  return queued, queued_bytes, estimate(keys, token, true, samples)
 end
 
 -- Measures batches of a subscriber in full, from number `from` on (0 is the oldest). Ends when they have `max_bytes` in
@@ -76,8 +81,7 @@ end
 -- instead. Returns the number of those that it has measured, and their bytes in all. Both are 0 if there are no more,
 -- or if `max_bytes` is not above 0.
 function sizes.measured(keys, token, dead, from, max_bytes)
-  local index = dead and keys.dead_letters_of(token) or keys.batches_queued(token)
-  local list_of = dead and keys.dead_letter or keys.batch
+  local index, list_of = keys_of(keys, token, dead)
   local count, bytes = 0, 0
   for _, bid in ipairs(redis.call('ZRANGE', index, from, from + MAX_MEASURED - 1)) do
     if bytes >= math.min(max_bytes, MAX_MEASURED_BYTES) then break end

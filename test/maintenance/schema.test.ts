@@ -63,6 +63,13 @@ describe('what is refused', () => {
       await redis.store.redis.set('schema', layout);
       await refused(new RegExp(`layout ${layout}.*knows layout 2`));
     });
+
+  test('data of a newer layout, of which another partition has applied something', async () => {
+    const other = new Partition(redis.store.redis, { prefix: '{1}:', index: 1 });
+    await other.redis.hset(other.keys.outboxes_applied(), String(redis.store.index), 1);
+    await redis.store.redis.set('schema', '3');
+    await refused(/layout 3/, [other]);
+  });
 });
 
 describe('a server that resembles Redis is refused', () => {
