@@ -32,13 +32,13 @@ export async function prepareStorage(
   await checkServer(partition, log);
   await partition.prepare();
   await tryScripts(partition);
-  await continueOutbox(partition, others, log);
   const found = await partition.command((redis, keys) => redis.get(keys.schema()));
   // If another program has written `found`, it may be no number. `!(… <= …)` refuses such a value too; `>` would not.
   if (found !== null && !(Number(found) <= SCHEMA)) {
     const advice = `this release knows layout ${SCHEMA}. Run the release that wrote it, or a newer one.`;
     throw new BootError(`The data in Redis has layout ${found}; ${advice}`);
   }
+  await continueOutbox(partition, others, log);
   if (found === null) {
     await refuseBesideRubyWorkers(partition, leaseMs);
     const renamed = await takeOver(partition, log);

@@ -8,17 +8,19 @@ import { Queue } from '../../src/delivering/queue.ts';
 import { BootError, StorageUnavailable } from '../../src/errors.ts';
 import { createLog } from '../../src/log.ts';
 import { prepareStorage } from '../../src/maintenance/schema.ts';
+import { Partition } from '../../src/store/partition.ts';
 import { readScripts, standalone } from '../../src/store/script_source.ts';
 
 const redis = new TestStore();
-const prepare = () => prepareStorage(redis.store, 30_000, createLog('silent', {}));
+const prepare = (others: Partition[] = []) =>
+  prepareStorage(redis.store, 30_000, createLog('silent', {}), others);
 const config = (name: string, value: string) => redis.store.redis.config('SET', name, value);
 
 /** Checks that the storage is refused with this advice, and that nothing changes. */
-async function refused(advice: RegExp): Promise<void> {
+async function refused(advice: RegExp, others: Partition[] = []): Promise<void> {
   const before = await snapshot(redis.store);
   await assert.rejects(
-    prepare(),
+    prepare(others),
     (error: unknown) => error instanceof BootError && advice.test(error.message),
   );
   assert.deepEqual(await snapshot(redis.store), before);
