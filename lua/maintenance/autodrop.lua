@@ -10,7 +10,7 @@ it is deleted, which takes several script calls for a large batch. Until the las
 stays unchanged and can be delivered.
 
 `drops` has one entry for each subscriber with dropped events: `queued` of these events were in batches, the others in
-dead letters. `begun_bid`, `begun_at` and `begun_topics` describe a batch that is not counted to its end. The caller
+dead letters. `begun_bid`, `begun_items` and `begun_topics` describe a batch that is not counted to its end. The caller
 passes them to the next call, whose first order must be the same.
 ]]
 local dead_letters = include('delivering/dead_letters/dead_letters')
@@ -82,6 +82,6 @@ return function(call, args)
   dropping.delete_all(call, run.collection)
   local dropped, begun = drop_sums.finish(call, run.sums)
   return {
-    orders = orders, drops = dropped, begun_bid = begun.bid, begun_at = begun.at, begun_topics = begun.topics,
+    orders = orders, drops = dropped, begun_bid = begun.bid, begun_items = begun.at, begun_topics = begun.topics,
   }
 end

@@ -21,7 +21,7 @@ local MAX_TOPIC_LENGTH = 64
 
 -- Creates the table in which one script call adds up, for each subscriber, what it drops. A large batch is counted in
 -- parts, by several calls. If the previous call has counted only a part of a batch, `args.begun_bid` is this batch, and
--- `args.begun_at` is the number of items of its list that are counted already.
+-- `args.begun_items` is the number of items of its list that are counted already.
 function drop_sums.begin(args)
   return { args = args, work = 0, by_token = {}, list = {} }
 end
@@ -67,15 +67,15 @@ end
 
 -- Counts the events of a batch by topic. `items` are the first HEADER + EVENTS_PER_READ items of its list. Returns the
 -- counts and the length of the list. If the script call reaches its maximum work before the end of the list, returns
--- nothing, and the next call goes on after `begun_at` items.
+-- nothing, and the next call goes on after `begun_items` items.
 --
 -- Between two calls, `acquire` may remove items from the list, so that some events are counted twice or not at all. The
 -- count goes on nevertheless: if it began anew after each removal, it might never end. It begins anew only if the list
--- has become shorter than `begun_at`.
+-- has become shorter than `begun_items`.
 local function count_topics(sums, bid, list, items)
   local at, counts, is_whole = #items, {}, #items < batches.HEADER + EVENTS_PER_READ
-  if bid == sums.args.begun_bid and redis.call('LLEN', list) >= sums.args.begun_at then
-    at, is_whole = sums.args.begun_at, false
+  if bid == sums.args.begun_bid and redis.call('LLEN', list) >= sums.args.begun_items then
+    at, is_whole = sums.args.begun_items, false
     for _, each in ipairs(sums.args.begun_topics) do counts[each.topic] = each.events end
   else
     count_events(sums, items, batches.HEADER + 1, counts)

@@ -160,13 +160,16 @@ describe('a large batch', () => {
     await bus.publish('b', 'gadgets', storedEvents('gadgets', 5));
     const { begun } = await bus.autodropStep(1);
     await bus.acquire(['w1']);
-    const { begunBid, begunAt = 0, begunTopics } = begun;
-    assert.deepEqual([begunBid, begunTopics], [longName('a1'), [{ topic: 'widgets', events: begunAt - 3 }]]);
+    const { begunBid, begunItems = 0, begunTopics } = begun;
+    assert.deepEqual(
+      [begunBid, begunTopics],
+      [longName('a1'), [{ topic: 'widgets', events: begunItems - 3 }]],
+    );
     assert.deepEqual(await bus.autodropStep(1, begun), {
       batches: 1,
       dropped: { alice: 5 },
       queued: { alice: 5 },
-      begun: { begunBid: undefined, begunAt: undefined, begunTopics: [] },
+      begun: { begunBid: undefined, begunItems: undefined, begunTopics: [] },
     });
     assert.deepEqual((await bus.gaps('alice')).ever?.topics, { gadgets: 5 });
     await bus.bury('w1', 'a1');

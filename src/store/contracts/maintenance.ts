@@ -62,7 +62,7 @@ export const maintenanceContracts = {
       orders: [{ token: 'text?', maxDeleted: 'number' }],
       deliveryLog: 'number',
       begunBid: 'text?',
-      begunAt: 'number?',
+      begunItems: 'number?',
       begunTopics: eventsByTopic,
     },
     reply: {
@@ -79,7 +79,7 @@ export const maintenanceContracts = {
         },
       ],
       begunBid: 'text?',
-      begunAt: 'number?',
+      begunItems: 'number?',
       begunTopics: eventsByTopic,
     },
   },
