@@ -160,7 +160,8 @@ const RESTORE =
 
 const ADVICE: Readonly<Record<string, string>> = {
   unauthenticated:
-    'Check token and secret. A secret may have been replaced, or the client removed: root sees by rtm audit who did it, and when.',
+    'Check token and secret. A secret may have been replaced, or the client removed: root sees by rtm audit who did it, ' +
+    'and when.',
   too_many_failures:
     'Too many wrong credentials came from this address: correct them all, and wait a minute.',
   storage_unavailable:

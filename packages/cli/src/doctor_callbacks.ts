@@ -63,7 +63,9 @@ async function findingOf(bus: Routemaster, subscription: Subscription, role: Rol
   if (unreached === undefined || (await isDeliveredLately(bus, subscription, role)))
     return good('callback', found);
   const path = role === 'client' ? '/subscriber/test' : `/subscribers/${subscriber}/test`;
-  const advice = `Start the receiver. If the bus alone reaches it, send a test event by POST ${path}, and look again within a minute.`;
+  const advice =
+    `Start the receiver. If the bus alone reaches it, send a test event by POST ${path}, and look again ` +
+    'within a minute.';
   return bad('callback', found, advice);
 }
 

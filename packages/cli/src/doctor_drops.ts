@@ -48,8 +48,8 @@ function whenOf({ last_at, from, to }: Drops): string {
 const TEST_TOPIC = 'routemaster_test';
 
 /**
- * Returns the topics that lost the most events, without TEST_TOPIC. The topic of an unreadable event is not known, and is
- * left out.
+ * Returns the topics that lost the most events, without TEST_TOPIC. The topic of an unreadable event is not known, and
+ * is left out.
  */
 function topicsOf({ topics }: Drops): string {
   const sorted = Object.entries(topics).sort(([, one], [, other]) => other - one);

@@ -112,8 +112,8 @@ interface RedisDirtyOptions {
 }
 
 const NO_KEY =
-  "give a key that no other map or service has, such as { key: 'search:dirty' }; otherwise a URL that one has handled " +
-  'would be clean for all';
+  "give a key that no other map or service has, such as { key: 'search:dirty' }; otherwise a URL that one has " +
+  'handled would be clean for all';
 
 /** Stores dirty URLs in a sorted set in Redis, which all processes of a service share. */
 export class RedisDirtyStore implements DirtyStore {
