@@ -1,20 +1,8 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import {
-  Agent,
-  createServer,
-  request as httpRequest,
-  type IncomingMessage,
-  type RequestListener,
-} from 'node:http';
-import { connect, type Socket } from 'node:net';
-import { describe, type TestContext, test } from 'node:test';
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
-import express from 'express';
+import { connect } from 'node:net';
+import { describe, test } from 'node:test';
 import { Webhook } from 'standardwebhooks';
-import { listenLocally } from '../../../harness/processes/ports.ts';
-import { until } from '../../../harness/until.ts';
 import {
   createReceiver,
   type DropNotice,
@@ -23,31 +11,7 @@ import {
   type ReceivedEvent,
   type ReceiverOptions,
 } from '../../../packages/receiver/src/index.ts';
-
-const SECRET = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
-const basic = (uuid: string) => `Basic ${Buffer.from(`${uuid}:x`).toString('base64')}`;
-const event = (topic: string, n: number): ReceivedEvent => ({
-  ...{ id: `e${n}`, topic, type: 'update', t: n },
-  url: `https://shop.example.com/${topic}/${n}`,
-});
-
-async function listen(t: TestContext, listener: RequestListener): Promise<string> {
-  const server = createServer(listener);
-  t.after(() => server.close());
-  return `http://127.0.0.1:${await listenLocally(server)}/events`;
-}
-
-function post(url: string, body: unknown, headers: Record<string, string> = {}) {
-  const text = typeof body === 'string' ? body : JSON.stringify(body);
-  return fetch(url, {
-    method: 'POST',
-    body: text,
-    headers: {
-      ...{ authorization: basic('me'), 'content-type': 'application/json', connection: 'close' },
-      ...{ 'webhook-id': 'batch-1', 'routemaster-attempt': '2', ...headers },
-    },
-  });
-}
+import { basic, event, listen, post, SECRET } from './posting.ts';
 
 describe('a receiver', () => {
   test('gives each topic its events in their order, and the rest to *', async (t) => {
@@ -297,82 +261,6 @@ describe('a receiver', () => {
     assert.deepEqual(told, [15, 15]);
   });
 
-  test('refuses bodies that are too large, announced or not, and what is no delivery', async (t) => {
-    const receiver = createReceiver({ uuid: 'me', maxBytes: 100, on: {} });
-    const url = await listen(t, receiver.node());
-    assert.equal((await post(url, 'x'.repeat(101))).status, 413);
-    const body = new ReadableStream({
-      start(controller) {
-        for (let n = 0; n < 101; n++) controller.enqueue(new TextEncoder().encode('x'));
-        controller.close();
-      },
-    });
-    const headers = { authorization: basic('me') };
-    const streamed = await fetch(url, { method: 'POST', body, headers, duplex: 'half' } as RequestInit);
-    assert.equal(streamed.status, 413);
-    for (const wrong of ['', '{}', '[1]', '[{"topic":1}]', 'nonsense']) {
-      assert.equal((await post(url, wrong)).status, 400, wrong);
-    }
-    assert.equal((await fetch(url)).status, 405);
-  });
-
-  test('keeps a body in tiny chunks without waste, as anybody may send one', async (t) => {
-    setFlagsFromString('--expose-gc');
-    const collectGarbage: () => void = runInNewContext('gc');
-    const receiver = createReceiver({ signingSecret: SECRET, on: {} });
-    const arriving: Socket[] = [];
-    const url = await listen(t, (request, response) => {
-      arriving.push(request.socket);
-      return receiver.node()(request, response);
-    });
-    const socket = connect(Number(new URL(url).port), '127.0.0.1');
-    t.after(() => socket.destroy());
-    const sent = `POST / HTTP/1.1\r\nHost: receiver\r\nTransfer-Encoding: chunked\r\n\r\n${'1\r\nx\r\n'.repeat(200_000)}`;
-    collectGarbage();
-    const before = process.memoryUsage().heapUsed;
-    socket.write(sent);
-    await until(() => arriving[0]?.bytesRead === sent.length);
-    collectGarbage();
-    const megabytes = (process.memoryUsage().heapUsed - before) / 1e6;
-    assert.ok(megabytes < 10, `${megabytes} MB`);
-    socket.write('0\r\n\r\n');
-    const [answer] = await once(socket, 'data');
-    assert.match(String(answer), /^HTTP\/1.1 401 /);
-  });
-
-  test('says what is wrong if something has read the body before', async (t) => {
-    const warn = t.mock.method(console, 'warn', () => {});
-    const receiver = createReceiver({ uuid: 'me', on: {} });
-    const wrong = express().use(express.json()).post('/events', receiver.express());
-    const answer = await post(await listen(t, wrong), [event('orders', 1)]);
-    assert.equal(answer.status, 500);
-    const advice = /put the receiver before what does, such as express\.json\(\)/;
-    assert.match(await answer.text(), advice);
-    const headers = { authorization: basic('me') };
-    const request = new Request('http://me/events', { method: 'POST', headers, body: '[]' });
-    await request.text();
-    const fetched = await receiver.fetch(request);
-    assert.equal(fetched.status, 500);
-    assert.match(await fetched.text(), advice);
-    const lines = warn.mock.calls.map(({ arguments: [text] }) => text);
-    assert.deepEqual(lines, [
-      'refused a delivery (said once a minute at most): something else has read the body: ' +
-        'put the receiver before what does, such as express.json()',
-    ]);
-    const raw = express()
-      .use(express.raw({ type: '*/*' }))
-      .post('/events', receiver.express());
-    assert.equal((await post(await listen(t, raw), [event('orders', 1)])).status, 204);
-  });
-
-  test('reads a body that a parser for other types has left alone, as urlencoded() of Express 4', async (t) => {
-    const receiver = createReceiver({ uuid: 'me', on: {} });
-    const listener = receiver.express();
-    const app: RequestListener = (request, response) =>
-      listener(Object.assign(request, { body: {} }), response);
-    assert.equal((await post(await listen(t, app), [event('orders', 1)])).status, 204);
-  });
-
   test('cannot be made without a password or a secret', () => {
     assert.throws(() => createReceiver({ on: {} }), /otherwise anybody can send events/);
   });
@@ -421,43 +309,6 @@ describe('a receiver', () => {
       () => createReceiver({ uuid: 'me', on }),
       /^TypeError: the handler of orders must be a function$/,
     );
-  });
-
-  test('lets a server end that is closed during a delivery, although the bus keeps its connection', async (t) => {
-    const [begun, finish] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-    const orders = () => {
-      begun.resolve();
-      return finish.promise;
-    };
-    const server = createServer(createReceiver({ uuid: 'me', on: { orders } }).node());
-    const agent = new Agent({ keepAlive: true });
-    t.after(() => agent.destroy());
-    const url = `http://127.0.0.1:${await listenLocally(server)}/events`;
-    const headers = { authorization: basic('me'), 'webhook-id': 'batch-1' };
-    const request = httpRequest(url, { method: 'POST', agent, headers });
-    request.end(JSON.stringify([event('orders', 1)]));
-    const answered = once(request, 'response') as Promise<[IncomingMessage]>;
-    await begun.promise;
-    const closed = once(server, 'close');
-    server.close();
-    finish.resolve();
-    const [answer] = await answered;
-    answer.resume();
-    assert.deepEqual([answer.statusCode, answer.headers.connection], [204, 'close']);
-    await closed;
-  });
-
-  test('says so if the function that makes a listener is taken for the listener', async (t) => {
-    const receiver = createReceiver({ uuid: 'me', on: {} });
-    const app = express();
-    app.post('/events', receiver.express as RequestListener);
-    app.use((error: Error, _request: unknown, response: express.Response, _next: unknown) => {
-      response.status(500).send(error.message);
-    });
-    const answered = await post(await listen(t, app), [event('orders', 1)]);
-    assert.equal(await answered.text(), 'write receiver.express(), with its parentheses');
-    const mount = receiver.node as unknown as (request: object) => unknown;
-    assert.throws(() => mount({}), /^TypeError: write receiver.node\(\), with its parentheses$/);
   });
 
   test('gives events to the methods of an object of a class', async (t) => {
