@@ -76,7 +76,7 @@ export class TopicQueue {
     try {
       await group.send(transport);
       this.#maxEvents = Math.min(EVENTS_PER_REQUEST, Math.ceil(this.#maxEvents * GROWTH));
-      return { stored: events };
+      return { stored: group.events };
     } catch (error) {
       return this.#refused(group.events, error, group.givenUp);
     } finally {
