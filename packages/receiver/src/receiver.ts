@@ -17,7 +17,8 @@ export type Handled = void | { failed: readonly string[] };
 
 /**
  * The handlers of events, by topic. The handler `*` gets the events of all topics that have no handler of their own.
- * Without a handler `*`, these events are ignored, and `console.warn` says so once for each topic.
+ * Without a handler `*`, these events are ignored, and `console.warn` says so once for each topic, unless there is no
+ * handler at all.
  */
 export type Handlers<Topics> = string extends keyof Topics
   ? { [topic: string]: Handler }
