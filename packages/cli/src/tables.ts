@@ -100,3 +100,9 @@ export function timeOf(ms: number): string {
 export function number(count: number): string {
   return count.toLocaleString('en-US');
 }
+
+/** Writes a rate, such as 4.2 or 1,204; `-` if it is not known. */
+export function rate(perSecond: number | null): string {
+  if (perSecond === null) return '-';
+  return perSecond < 10 && perSecond > 0 ? perSecond.toFixed(1) : number(Math.round(perSecond));
+}

@@ -1,5 +1,5 @@
 import { type BusReport, partitionsAwayText, type SubscriberLine, workersText } from './bus_report.ts';
-import { number, table } from './tables.ts';
+import { number, rate, table } from './tables.ts';
 
 type Subscriber = BusReport['subscribers'][number];
 
@@ -98,12 +98,6 @@ function subscriberState({
   if (paused) return 'paused';
   if (health === 100) return 'healthy';
   return queued > 0 ? 'failing' : 'recovering';
-}
-
-/** Writes a rate, such as 4.2 or 1,204; `-` if it is not known. */
-export function rate(perSecond: number | null): string {
-  if (perSecond === null) return '-';
-  return perSecond < 10 && perSecond > 0 ? perSecond.toFixed(1) : number(Math.round(perSecond));
 }
 
 function duration(seconds: number): string {

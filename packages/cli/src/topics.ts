@@ -1,8 +1,7 @@
 import { type Calls, TopicNotFoundError } from '@routemaster/client';
 import { type Call, collect, Failure, textOption } from './command.ts';
-import { table } from './tables.ts';
+import { rate, table } from './tables.ts';
 import { adviseOn } from './tokens.ts';
-import { rate } from './top_lines.ts';
 
 type Sort = Calls['GET /topics']['query']['sort'];
 
