@@ -43,10 +43,7 @@ const log = createLog('silent', {});
 
 /** By how much the clock of another Redis may be behind: less than the minute by which outbox numbers go ahead. */
 const BEHIND_MS = 50_000;
-/**
- * After each replication, the clock for outbox numbers goes forward by this time. So the numbers that a failover loses
- * are much higher than the last one that the replica has.
- */
+/** After each replication, the clock for outbox numbers goes forward by this time, so lost numbers are much higher. */
 const PASS_MS = 60_000;
 
 /** What a replica has of a partition, and what was known then. */

@@ -49,9 +49,8 @@ interface Replica {
  *
  * When another Redis takes over, all these figures are as they were at the last replication. Events of triggers and
  * joins are undone together with the due times, counts and keys that they came from. So a trigger may fire again for a
- * due time, and its event has the same id again. An event of a join may be published again under its former id, and no
- * other event has this id. If a receiver has already taken a batch, no event that it lacks comes under the id of this
- * batch: it would ignore the batch as a repeat, and lose the event.
+ * due time, with the same id. An event of a join may be published again under its former id, and no other event has
+ * this id. No new event comes in a batch whose id a receiver has taken already: it would ignore it as a repeat.
  */
 export class FlowScene {
   readonly did: string[] = [];
