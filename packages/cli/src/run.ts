@@ -78,7 +78,10 @@ function parse(command: Command, args: readonly string[]) {
   }
 }
 
-/** Returns a line about a wrong command line, with the option that may be meant. `message` is Node's text about it. */
+/**
+ * Returns a line that says what is wrong with the command line, and which option the user may have meant. `message` is
+ * Node's error text.
+ */
 function reasonOf(message: string, names: readonly string[]): string {
   const [, given] = /^Unknown option '([^']+)'/.exec(message) ?? [];
   if (given === undefined) return message.replaceAll('\n', ' ');

@@ -110,7 +110,7 @@ export async function resumeSubscription(call: Call): Promise<void> {
     : bus.resumeSubscriber(token).catch(adviseOn(bus, token)));
 }
 
-/** Throws the given error. Instead of a ForbiddenError, throws one that tells root to give a TOKEN. */
+/** If the error is a ForbiddenError, throws a Failure that asks root for a TOKEN. Otherwise throws the given error. */
 function refuseRoot(error: Error): never {
   if (!(error instanceof ForbiddenError)) throw error;
   throw new Failure(error.code, 'only a client can leave TOKEN out; root must give the TOKEN of a client');

@@ -8,21 +8,26 @@ import { number, textOf, timeOf } from './tables.ts';
 
 type Entry = Calls['GET /tail']['answer'][number];
 
-/** Interval at which the bus is asked. Once a second, its web processes pass on the events that they have accepted. */
+/**
+ * Interval at which the bus is asked for new events. Once a second, its web processes send Redis the events that they
+ * have accepted.
+ */
 const LOOK_EVERY_MS = 1000;
 /**
- * Maximum topics. A bus keeps the newest events of this many watched topics. With more, it would forget those of some
- * topic all the time.
+ * Maximum number of topics. The bus watches only this many topics at a time. A request for one more topic would end the
+ * watch of another, again and again, and events would be missing.
  */
 const MAX_TOPICS = 20;
 
-/** What is watched, a topic or all, and the bus's last answer about it, newest first. */
+/**
+ * A watched topic, or all topics if `topic` is undefined. `seen` is the bus's last answer about it, newest event first.
+ */
 interface Watch {
   topic: string | undefined;
   seen: readonly Entry[];
 }
 
-/** Prints the events that the bus accepts, until Ctrl-C. What the bus leaves out is said on stderr. */
+/** Prints the events that the bus accepts, until Ctrl-C. Says on stderr what the bus leaves out. */
 export async function tail(call: Call): Promise<void> {
   const topics = [...new Set(call.args)];
   if (topics.length > MAX_TOPICS)
@@ -60,8 +65,8 @@ export async function tail(call: Call): Promise<void> {
 }
 
 /**
- * Returns the entries of the bus's new answer that are not in `seen`, its answer before. Both begin with the newest
- * entry. The oldest ones in `seen` can be missing in the new answer, because the bus has forgotten them.
+ * Returns the entries of the bus's new answer that were not in `seen`, the answer before. Both answers begin with the
+ * newest entry. The oldest entries of `seen` can be missing in the new answer, because the bus has forgotten them.
  */
 function newOf(entries: readonly Entry[], seen: readonly Entry[]): Entry[] {
   const isSeen = (index: number) =>

@@ -27,8 +27,8 @@ export function targetOf({ bus, token, secret, env, folder }: TargetOptions): Ta
   const [name = '', ...rest] = given.split(':');
   if (name === '') throw new UsageError('The token is empty; is its variable set in the environment?');
   const carried = rest.length > 0 ? rest.join(':') : undefined;
-  // A secret in `.rtmrc` belongs to the token beside it, and ROUTEMASTER_SECRET to ROUTEMASTER_TOKEN. With another
-  // token it is not used: it could be sent to another bus.
+  // A secret is used only with its own token: a secret in `.rtmrc` with the token beside it, and ROUTEMASTER_SECRET
+  // with ROUTEMASTER_TOKEN. Otherwise the secret of one bus could be sent to another bus.
   const beside = token !== undefined ? undefined : entry?.token !== undefined ? entry.secret : undefined;
   const ofEnv = given === env.ROUTEMASTER_TOKEN ? env.ROUTEMASTER_SECRET : undefined;
   return { url: urlOf(entry?.bus ?? bus), token: name, secret: secret ?? carried ?? beside ?? ofEnv };
@@ -53,8 +53,8 @@ function urlOf(bus: string): string {
   if (!URL.canParse(text) || !/^https?:\/\//i.test(text))
     throw new UsageError(`--bus must be a domain, or @NAME of .rtmrc, not ${bus}`);
   const url = new URL(text);
-  // A path in the URL is kept, because a proxy may serve the bus under a path. The address of a console page is
-  // refused.
+  // A path in the URL is kept, because a proxy may serve the bus under a path. But the address of a console page, which
+  // a user may have copied from the browser, is refused.
   const page = /\/console(?:\/.*)?$/.exec(url.pathname)?.[0] ?? '';
   const extra = page + url.search + url.hash;
   if (extra !== '') throw new UsageError(`--bus must be the address of the bus alone: leave out ${extra}`);

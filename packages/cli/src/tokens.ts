@@ -63,7 +63,10 @@ async function unknownClient(bus: Routemaster, token: string): Promise<string | 
   return `no client has the token ${token}; ${advice}`;
 }
 
-/** Does the same, but returns undefined also if the clients cannot be listed, which only root and viewers may do. */
+/**
+ * Returns a sentence that says where to find the right token if no client has this one. Returns undefined if a client
+ * has it, or if the clients cannot be listed: only root and viewers may list them.
+ */
 export function hintOnToken(bus: Routemaster, token: string): Promise<string | undefined> {
   return unknownClient(bus, token).catch(() => undefined);
 }
@@ -81,8 +84,8 @@ export function adviseOn(bus: Routemaster, token: string): (error: Error) => Pro
 }
 
 /**
- * Prints a note if root or a viewer asked for a subscriber, but no client has this token. Call this if nothing was
- * found.
+ * Prints a note if no client has this token. Only root and viewers get the note. Call this if the bus lists nothing for
+ * a subscriber: the user may have given a wrong token.
  */
 export async function noteUnknownClient(call: Call, bus: Routemaster, token: string): Promise<void> {
   const advice = await hintOnToken(bus, token);

@@ -15,8 +15,8 @@ const METRICS_TIMEOUT_MS = 5000;
  */
 const RATES_OVER_MS = 10_000;
 /**
- * Two readings still give a rate if the time between them is this much less than RATES_OVER_MS, because some answers
- * take longer than others.
+ * A rate is computed even if the two readings are closer together than RATES_OVER_MS by up to this much. The time
+ * between them varies, because some answers take longer than others.
  */
 const JITTER_MS = 500;
 
@@ -61,15 +61,16 @@ export async function top(call: Call): Promise<void> {
 }
 
 /**
- * Number of newest values in the bus's history among which the present rate is looked for. It is the newest one that is
- * not null. There is a value for every ten seconds, and the newest ones can be null until they are sampled.
+ * Number of newest values in the bus's history that are searched for the present rate: the newest one that is not null.
+ * The history has a value for every ten seconds, and the newest values can be null until they are sampled.
  */
 const NEWEST_VALUES = 3;
 
 /**
- * Adds to a report the rates from the bus's history, and its busiest topics with their rates, because a single reading
- * of the metrics gives no rates. A bus of an earlier release has neither: then the rates are null, and the list of
- * topics is empty. The rate of failed deliveries is always null, because the history lacks it.
+ * Adds to a report the rates of the whole bus, and its busiest topics with their rates. The bus is asked for them,
+ * because a single reading of the metrics gives no rates. A bus of an earlier release does not know these calls: then
+ * the rates are null, and the list of topics is empty. The rate of failed deliveries is always null, because the
+ * history lacks it.
  */
 async function withRatesOf(bus: Routemaster, report: BusReport): Promise<BusReport> {
   const unlessUnknown = (error: Error) => {

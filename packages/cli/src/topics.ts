@@ -7,9 +7,9 @@ type Sort = Calls['GET /topics']['query']['sort'];
 
 const TOPICS_PER_PAGE = 1000;
 
-/** Lists all topics. The bus says the rates of topics only if it sorts them. */
+/** Lists all topics. The bus gives the rates of topics only if it sorts them. */
 export async function listTopics(call: Call): Promise<void> {
-  // The bus refuses an unknown order, and its error names all.
+  // The bus refuses an unknown order with an error that names all orders.
   const sort = textOption(call, 'sort') as Sort;
   const topics = await collect(call.connect().topics({ ...(sort && { sort, limit: TOPICS_PER_PAGE }) }));
   const rows = topics.map(({ name, publisher, events, lately }) => [

@@ -1,6 +1,6 @@
 export const NO_TLS = 'what answers there does not speak TLS, but perhaps plain http';
 
-/** Says why there was no answer. `error` is what `fetch`, a socket or the client library threw. */
+/** Returns the reason why a request got no answer. `error` is what `fetch`, a socket or the client library threw. */
 export function causeOf(error: unknown): { code: string; message: string } {
   const thrown = ((error as Error).cause ?? error) as NodeJS.ErrnoException;
   // If a proxy refuses to connect, `fetch` throws an error whose `cause` is a DOMException. The DOMException's own
@@ -15,6 +15,6 @@ export function causeOf(error: unknown): { code: string; message: string } {
       code: 'BAD_PORT',
       message: 'this port is reserved for another protocol, and HTTP is not sent to it',
     };
-  // If a name has several addresses and none can be reached, the error has a code but no message.
+  // If a host has several addresses and none can be reached, the error has a code but no message.
   return { code, message: message || code };
 }

@@ -44,7 +44,10 @@ export function nearest(given: string, names: readonly string[]): string | undef
   return close.sort((one, other) => one.errors - other.errors)[0]?.name;
 }
 
-/** Returns how many characters must be added, removed, replaced or swapped with the next to get the other text. */
+/**
+ * Returns how many changes turn `one` into `other`. A change adds, removes or replaces a character, or swaps it with
+ * the next one.
+ */
 function distance(one: string, other: string): number {
   let before: number[] = [];
   let row = Array.from({ length: other.length + 1 }, (_, column) => column);

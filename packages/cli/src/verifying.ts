@@ -21,7 +21,10 @@ export async function verify(call: Call): Promise<void> {
   );
 }
 
-/** Throws UsageError if the text is no secret at all, which says nothing about the delivery. */
+/**
+ * Throws UsageError if the text cannot be a signing secret. This is no Failure, because it does not show that the
+ * delivery is forged.
+ */
 function refuseMalformed(signingSecret: string): void {
   try {
     createReceiver({ signingSecret, on: {} });
