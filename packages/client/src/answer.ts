@@ -27,7 +27,7 @@ export function isDone(
   return !isPage || path === '/docs';
 }
 
-/** Returns the error for an answer that is not 2xx, or not from the bus. `path` is that of the request. */
+/** Returns the error for an answer that is not 2xx, or not from the bus. `path` is the path of the request. */
 export function problemOf(answer: Answer, path: string): ProblemError {
   const { status, headers, text } = answer;
   const { code, title, detail, status: _, type: __, ...members } = documentIn(text);

@@ -5,7 +5,7 @@ import type { Calls } from './generated/calls.ts';
 
 /**
  * Selects the dead letters to retry or purge. Root must name a `subscriber`. A client need not: it reaches only its own
- * dead letters. `join` limits them to one join.
+ * dead letters. `join` selects only those of one join.
  */
 interface Whose {
   subscriber?: string | undefined;
@@ -284,7 +284,7 @@ export abstract class Api extends AnyCall {
 
   /**
    * A call for autoscalers that start more workers when response times grow. While many deliveries wait for workers,
-   * the bus answers it a second late on purpose.
+   * the bus answers this call a second late on purpose.
    */
   scaling(options?: CallOptions) {
     return this.call('GET /pulse/scaling', {}, options);

@@ -50,7 +50,10 @@ export class Digest implements Credentials {
     );
   }
 
-  /** If `refused` lacks the nonce of the kept challenge, this is newer than `header`, and is kept. */
+  /**
+   * If `refused` lacks the nonce of the kept challenge, another request has brought that challenge since. So the kept
+   * challenge is newer than `header`, and stays.
+   */
   renew(header: string | null, refused: string | undefined): boolean {
     const latest = this.#challenge;
     if (latest && !refused?.includes(`nonce="${latest.nonce}"`)) return true;

@@ -23,8 +23,8 @@ export const MAX_TIMEOUT_MS = 540_000;
 /**
  * What is known about a call that ends because of its time limit or its signal:
  * - `mayBeDone`: true if the bus may have done what the call asks for, such as storing an event.
- * - `lastFailure`: the error of the last failed attempt at the call, if there is one. If an event still waits for an
- *   earlier request for its topic, it is the last error of that request.
+ * - `lastFailure`: the error of the last failed attempt at the call, if there is one. While an event waits for an
+ *   earlier request for its topic, this is the last error of that request.
  */
 export interface Progress {
   readonly mayBeDone: boolean;
@@ -35,8 +35,8 @@ export interface Progress {
 type End = (errorFor: (progress: Progress) => unknown) => void;
 
 /**
- * For each signal, the deadlines of the running calls that the signal can abort. One listener for each signal serves
- * all these calls. If each call added a listener of its own, the time for that would be quadratic, and Node 20 would
+ * For each signal, the deadlines of the running calls that the signal can abort. All these calls share one listener on
+ * the signal. With a listener for each call, adding and removing listeners would take quadratic time, and Node 20 would
  * warn of more than ten listeners.
  */
 const CALLS = new WeakMap<AbortSignal, Set<Deadline>>();

@@ -5,9 +5,9 @@ import { Attempts } from './retrying.ts';
 import type { Transport } from './transport.ts';
 
 /**
- * Events of one topic that are sent in one request. Once the bus may have stored them, every attempt has the same
- * idempotency key and body, so a repeat stores nothing twice. For this, an event then stays in the body even if its
- * caller no longer waits (time limit or signal).
+ * Events of one topic that are sent in one request. After an attempt in which the bus may have stored them, the
+ * idempotency key and the body stay the same, so that a repeat stores nothing twice. An event then stays in the body
+ * even if its caller no longer waits, because of its time limit or signal.
  */
 export class Group {
   readonly attempts = new Attempts();
@@ -49,7 +49,7 @@ export class Group {
   }
 
   /**
-   * Called before each attempt. Takes the events that were given up out of the body, because their callers were told
+   * Called before each attempt. Removes from the body the events that were given up, because their callers were told
    * that the events are not stored. If the bus may have stored them in an earlier attempt, the body stays as it is.
    */
   #leaveOut(): void {

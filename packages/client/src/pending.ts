@@ -44,7 +44,7 @@ export class Pending {
   #reject!: (error: unknown) => void;
 
   /**
-   * `giveUp` is called if the time limit or the signal ends the publish. It returns what is known about the event. The
+   * `giveUp` is called if the time limit or the signal ends the publish, and returns what is known about the event. The
    * constructor throws if the signal is aborted already, or if the time limit is not allowed.
    */
   constructor(parts: PendingParts, giveUp: (pending: Pending) => Progress) {

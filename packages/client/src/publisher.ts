@@ -66,7 +66,7 @@ export class Publisher {
   }
 
   #admit(): void {
-    // The loop checks this too, but its start is slow if many of the first members of the Set were removed.
+    // The loop checks this too. But starting a loop over a Set is slow after many of the first members were removed.
     if (this.#isFull) return;
     for (const pending of this.#outside) {
       if (this.#isFull) return;
@@ -83,7 +83,10 @@ export class Publisher {
     }
   }
 
-  /** Returns the queue of a topic, or makes one: without events that wait or are being sent, there is none. */
+  /**
+   * Returns the queue of a topic. Makes one if there is none: a queue exists only while it has events that wait or are
+   * being sent.
+   */
   #queueOf(name: string): TopicQueue {
     const known = this.#topics.get(name);
     if (known) return known;
@@ -129,8 +132,8 @@ export class Publisher {
     const waiting = { mayBeDone: false, lastFailure: queue?.lastFailure };
     const progress = isOutside || !queue ? waiting : queue.giveUp(pending);
     this.#settle(pending);
-    // An ended publish leaves room for waiting events, which are converted to JSON. One aborted signal can end 100,000
-    // publishes. If each call of this function converted, the time would be quadratic. So `#startSoon` converts once.
+    // An ended publish makes room for waiting events, which must then be converted to JSON. One aborted signal can end
+    // 100,000 publishes. So this function does not convert after each of them: it lets `#startSoon` convert once.
     this.#startSoon();
     return progress;
   };

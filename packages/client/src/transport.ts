@@ -62,8 +62,8 @@ export class Transport {
 
   /**
    * Returns the URL of a request. Throws ConnectionError if the URL is on another server, which must not get the
-   * credentials. The path of a listing's next page comes from an answer, and a path such as `@example.com/`, put after
-   * the URL of the bus, would make example.com the host.
+   * credentials. The path of a listing's next page comes from an answer. Put after the URL of the bus, a path such as
+   * `@example.com/` would make example.com the host.
    */
   #urlOf({ path }: Request): URL {
     const url = URL.canParse(this.#base + path) ? new URL(this.#base + path) : undefined;
@@ -111,8 +111,8 @@ export class Transport {
       return new ConnectionError(message, { isTransient: true, mayBeDone: true, cause: error });
     }
     const thrown = error instanceof TypeError ? error.cause : undefined;
-    // If an HTTP proxy refuses to connect, the real error is two levels down: the TypeError is caused by a
-    // DOMException, and this by the real error.
+    // If an HTTP proxy refuses to connect, the real error is two levels down: the `cause` of the TypeError is a
+    // DOMException, and the `cause` of the DOMException is the real error.
     const isRefusal = thrown instanceof DOMException && thrown.cause !== undefined;
     const cause = (isRefusal ? thrown.cause : thrown) as NodeJS.ErrnoException | undefined;
     if (!cause) return error;
