@@ -63,10 +63,10 @@ export function nodeListener(deliveries: Deliveries) {
 }
 
 function write(request: NodeRequest, response: NodeResponse, { status, headers, body }: Answer): void {
-  // The connection must close if a part of the body is unread. If it stayed open, that part would be taken for the next
-  // request. It must also close if `server.close()` was called: Node then ends only the connections that are idle at
-  // that moment. So the server would wait six seconds for this one to end, or for as long as the bus finds another
-  // delivery for it.
+  // The connection must close if a part of the body is unread. Otherwise that part would be taken for the next request.
+  // The connection must also close if `server.close()` was called, because Node then ends only connections that are
+  // idle. Otherwise the server would wait until this connection has been idle for six seconds, and longer if the bus
+  // sends further deliveries on it.
   const isRead = request.complete || request.readableEnded;
   // Node sets `server` of the connections that it has accepted, but its types do not have it.
   const { server } = (request.socket ?? {}) as { server?: { listening?: boolean } };

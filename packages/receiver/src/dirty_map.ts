@@ -8,7 +8,9 @@ import type { Handler } from './receiver.ts';
  * handled.
  */
 export interface DirtyStore {
-  /** Marks URLs as dirty. A dirty one gets a new mark. `times` has the time of each URL's newest event. */
+  /**
+   * Marks URLs as dirty. A URL that is already dirty gets a new mark. `times` has the time of each URL's newest event.
+   */
   mark(times: ReadonlyMap<string, number>): Promise<void>;
   /** Returns up to `limit` dirty URLs, each with its mark. */
   some(limit: number): Promise<[url: string, mark: number][]>;
@@ -105,8 +107,8 @@ if tonumber(redis.call('ZSCORE', KEYS[1], ARGV[1])) == tonumber(ARGV[2]) then re
 
 interface RedisDirtyOptions {
   /**
-   * The key of the sorted set, such as `search:dirty`. Each map of each service needs its own: with the same key, a URL
-   * that one has handled would be clean for all.
+   * The key of the sorted set, such as `search:dirty`. Each map of each service needs a key of its own. If two maps
+   * shared a key, a URL that one map has handled would be clean for the other map too.
    */
   key: string;
 }

@@ -77,8 +77,8 @@ const NO_PREFIX =
 
 interface RedisNewestOptions {
   /**
-   * The text with which every key begins, such as `search:`. Each handler of each service needs its own: with the same
-   * prefix, one would take the events that another has handled for outdated, and ignore them.
+   * The text with which every key begins, such as `search:`. Each handler of each service needs a prefix of its own. If
+   * two handlers shared a prefix, one would ignore the events that the other has handled, as if they were outdated.
    */
   prefix: string;
   /** Time after which the time of a URL is forgotten, counted from when it was last saved. 30 days by default. */

@@ -17,8 +17,8 @@ export type Handled = void | { failed: readonly string[] };
 
 /**
  * The handlers of events, by topic. The handler `*` gets the events of all topics that have no handler of their own.
- * Without a handler `*`, these events are ignored, and `console.warn` says so once for each topic, unless there is no
- * handler at all.
+ * Without a handler `*`, these events are ignored, and `console.warn` says so once for each topic. If `on` has no
+ * handler at all, nothing is printed.
  */
 export type Handlers<Topics> = string extends keyof Topics
   ? { [topic: string]: Handler }
@@ -41,13 +41,14 @@ export interface ReceiverOptions<Topics = Record<string, unknown>> {
   /** Called before the handlers, with the URLs of the events, to remove cached copies of what has changed. */
   bustCache?: (urls: string[]) => Promise<void> | void;
   /**
-   * Called before the handlers if a delivery says that the bus has dropped events; also if the delivery is a repeat,
-   * because the notice may be new. If it throws, the delivery is refused, and repeated later.
+   * Called before the handlers if a delivery says that the bus has dropped events. Also called for a repeat of a
+   * handled delivery, because the notice in the repeat may be new. If the function throws, the delivery is refused, and
+   * repeated later.
    */
   onDropped?: (notice: DropNotice, delivery: Delivery) => Promise<void> | void;
   /**
-   * Parses the text of a body; JSON.parse by default, which rounds whole numbers above 2^53. If it throws, or returns
-   * no array of events, the answer is 400.
+   * Parses the text of a body; JSON.parse by default, which rounds whole numbers above 2^53. If `parse` throws, or
+   * returns no array of events, the answer is 400.
    */
   parse?: (text: string) => unknown;
   /** Called with an error of a handler or of the store. By default the error is printed by `console.error`. */
@@ -109,7 +110,10 @@ export class Deliveries {
   readonly #signature: ReturnType<typeof signatureCheck> | undefined;
   /** When each reason for a refusal was last printed. There are only five reasons, so the map stays small. */
   readonly #warnedAtMs = new Map<string, number>();
-  /** The topics without a handler that were printed. Deliveries are checked before, so strangers cannot fill it. */
+  /**
+   * The topics without a handler that were reported. Only genuine deliveries come this far, so strangers cannot fill
+   * the set.
+   */
   readonly #ignoredTopics = new Set([TEST_TOPIC]);
 
   /**
@@ -217,8 +221,8 @@ export class Deliveries {
   }
 
   /**
-   * Answers a delivery that was handled before. Its drop notice can be new: the bus adds one to whichever attempt comes
-   * next, and forgets the notice when that is accepted.
+   * Answers a delivery that was handled before. Its drop notice can be new: the bus adds a notice to the next attempt,
+   * even if that is a repeat, and forgets the notice once the attempt is accepted.
    */
   async #repeated(delivery: Delivery): Promise<Answer> {
     try {
@@ -249,8 +253,9 @@ export class Deliveries {
   }
 
   /**
-   * Says once for each topic that its events are ignored. A misspelt topic in `on` would otherwise lose them quietly,
-   * because the bus is answered 204. Without any handler nothing can be misspelt: only `bustCache` is wanted then.
+   * Warns once for each topic without a handler that its events are ignored. Without the warning, a misspelt topic in
+   * `on` would lose events unnoticed, because the bus gets the answer 204. A receiver without any handler gets no
+   * warning: it wants only `bustCache`.
    */
   #warnOfIgnored(events: readonly ReceivedEvent[]): void {
     const { on } = this.#options;
@@ -279,7 +284,7 @@ export class EventsFailed extends Error {
   }
 }
 
-/** `rtm doctor` shows the first 100 characters. */
+/** Short enough for `rtm doctor`, which shows the first 100 characters of a receiver's answer. */
 const ALREADY_READ =
   'something else has read the body: put the receiver before what does, such as express.json()';
 const ACCEPTED: Answer = { status: 204, headers: {}, body: '' };
@@ -371,7 +376,7 @@ function refuseUnknown(options: ReceiverOptions): void {
 function refuseWrongHandlers(on: unknown): void {
   if (typeof on !== 'object' || on === null)
     throw new TypeError('on must be an object with a function for each topic');
-  // Only a plain object is checked. Handlers may also be methods of a class, whose fields can be anything.
+  // Only a plain object is checked. An object of a class may have handlers as methods, and its fields can be anything.
   if (Object.getPrototypeOf(on) !== Object.prototype) return;
   for (const [topic, handler] of Object.entries(on)) {
     if (handler !== undefined && typeof handler !== 'function')
