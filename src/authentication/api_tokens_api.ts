@@ -90,7 +90,10 @@ interface ApiTokensParts {
 /** Headers of answers that contain a secret, so that no cache keeps them. */
 const SECRET = { 'Cache-Control': 'no-store' };
 
-/** The calls under `/api_tokens`: root manages clients, their scopes and their secrets, and viewers list clients. */
+/**
+ * The calls under `/api_tokens`: root manages clients, their secrets, and their scopes (the topics that they may use).
+ * Viewers list clients.
+ */
 export function apiTokensApi({ authentication, dialect, ...parts }: ApiTokensParts): Route[] {
   const { clients, pages, publicNames, subscribers, joins } = parts;
   const { minTokenLength } = parts.config;
@@ -165,7 +168,7 @@ export function apiTokensApi({ authentication, dialect, ...parts }: ApiTokensPar
       errors: ['bad_client'],
       async handle({ params: { token } }) {
         checkChangeable(token, clients);
-        // The client may be gone while its subscriber or its joins are still there, because an earlier call failed
+        // The subscriber and the joins are removed even if the client is already gone: an earlier call may have failed
         // half-way.
         await clients.remove(token);
         await subscribers.remove(token);
@@ -197,8 +200,8 @@ export function apiTokensApi({ authentication, dialect, ...parts }: ApiTokensPar
 }
 
 /**
- * Returns a function that tells whether a client matches the search `text`; undefined if there is none. Viewers do not
- * search in tokens, because a token may be a credential.
+ * Returns a function that tells whether a client matches the search `text`. Returns undefined for an empty search.
+ * Viewers do not search in tokens, because a token may be a credential.
  */
 function nameFilter({ role }: Caller, text: string | undefined) {
   if (!text) return undefined;

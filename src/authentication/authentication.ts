@@ -67,9 +67,9 @@ export class Authentication {
   }
 
   /**
-   * Resolves with the caller of a request. Does not check its role: `roles`, which may make the API call, are only
-   * named in the error unauthenticated. Throws unauthenticated, too_many_failures, too_many_nonces, bad_header or
-   * StorageUnavailable.
+   * Resolves with the caller of a request. Does not check the caller's role: `roles`, those that may make the API call,
+   * only appear in the text of the error unauthenticated. Throws unauthenticated, too_many_failures, too_many_nonces,
+   * bad_header or StorageUnavailable.
    */
   async callerOf(request: IncomingMessage, roles: readonly Role[]): Promise<Caller> {
     const verdict = await this.#judge(request);
@@ -145,8 +145,8 @@ export class Authentication {
       this.#reportAgainAtMs = clock.monotonicMs() + leftMs;
       log.warn(line, 'too many failures from an address; refused with 429, and not logged');
     }
-    // A `stale` request is not refused here, so that it gets a new challenge: its secret is right, and only the nonce
-    // or its count (`nc`) is not valid any more.
+    // A `stale` request has the right secret, but its nonce or the count (`nc`) is not valid any more. It is not
+    // refused here, so that it gets a new challenge.
     if (!stale) throw tooManyFailures(leftMs);
   }
 

@@ -77,12 +77,13 @@ export class Clients {
   }
 
   /**
-   * Makes a client without a secret, or changes a client. A repeat is harmless. Subscriptions and joins that the scopes
-   * do not permit end, and such triggers are paused. `ended` has the tokens of the ended joins.
-   * - With a name, makes the client, or gives an existing one this name and these scopes. If the client has a secret,
-   *   changes nothing and returns `has_secret`.
-   * - Without a name, only the scopes of an existing client change; it may have a secret. Returns `client_not_found` if
-   *   there is none.
+   * Makes a client without a secret, or changes a client. A repeat is harmless. `scopes` say which topics the client
+   * may publish to and subscribe to. Subscriptions and joins that need other topics end, and triggers for other topics
+   * are paused. `ended` has the tokens of the ended joins.
+   * - With a name: makes the client, or gives an existing client this name and these scopes. If the client has a
+   *   secret, changes nothing, and the outcome is `has_secret`.
+   * - Without a name: changes only the scopes of an existing client, which may have a secret. If there is no such
+   *   client, the outcome is `client_not_found`.
    */
   async register(
     name: string | undefined,
@@ -183,8 +184,8 @@ export class Clients {
   }
 
   async #read(token: string): Promise<Client | undefined> {
-    // A full Redis refuses a MULTI even for reads, so these reads are not in one. The client can change between two
-    // reads, and their order matters.
+    // These reads are not in a MULTI, because a full Redis refuses a MULTI even for reads. So the client can change
+    // between two reads, and their order matters.
     // - The present secret is read before the former one. A secret that becomes the former one between the two reads is
     //   then found twice, and not missed.
     // - The name is read last, and a client without a name is not found. If the name were read first, a client that is

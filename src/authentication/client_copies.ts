@@ -9,7 +9,7 @@ import { readScopes, scopeList } from './scope.ts';
 const CLIENTS_PER_SCAN = 300;
 
 /**
- * The fields of a client that are copied from the control partition to each other partition, where scripts check
+ * The fields of a client that are copied from the control partition to each other partition. Scripts there check
  * whether the client's scopes permit a trigger.
  */
 interface KnownClient {
@@ -61,8 +61,8 @@ export async function repairCopies(
       if (now) ended.push(...(await registerIn(other, now)).ended);
     }
   };
-  // Removes copies of clients that are not in the control partition. Such a client was removed. It cannot be new,
-  // because a new client is stored there first.
+  // Removes copies of clients that are not in the control partition. Such a client was removed. It is not a new client,
+  // because a new client is stored in the control partition first.
   const removeOthers = async (tokens: string[]) => {
     const clients = await readKnown(control, tokens);
     for (const token of tokens) if (!clients.has(token)) await other.run('remove_client', { token });

@@ -18,7 +18,7 @@ export class ClientDirectory {
 
   constructor(clients: Pick<Clients, 'find'>) {
     this.#clients = clients;
-    // By default the cache uses a reading of the clock for a ms, and sets a timer for this. With 0, it sets none.
+    // Without `ttlResolution: 0`, the cache would reuse each reading of the clock for a ms, and set a timer for that.
     const age = { ttl: FRESH_MS, ttlResolution: 0, perf: { now: () => clock.monotonicMs() } };
     this.#entries = new LRUCache({ max: MAX_CLIENTS, ...age });
   }

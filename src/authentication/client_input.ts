@@ -18,7 +18,7 @@ const patterns = z
 
 /**
  * Returns the texts of errors about a body that has the wrong form. `fields` are the fields that a body may have.
- * `example` is a right body, as JSON.
+ * `example` is a valid body, as JSON.
  */
 export const clientWording = (example: string, fields: readonly string[]): Wording => ({
   code: 'bad_client',
@@ -65,7 +65,7 @@ const newClient = (fields: ReturnType<typeof newClientFields>, dialect: ClientDi
       const refuse = (field: string, message: string) =>
         context.addIssue({ code: 'custom', path: [field], message });
       if (token && secret) refuse('secret', 'must be false for a token of your own choosing');
-      // The token that the bus makes begins with the name.
+      // The bus makes the token from the name, so a name that is too long would make the token too long.
       if (!token && name.length > maxNameLength(secret)) refuse('name', NAME_RULE);
     });
 

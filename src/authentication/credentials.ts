@@ -124,7 +124,8 @@ export class Credentials {
 
   /**
    * Resolves with a digest of the credential with which the caller has logged in. The session stores this digest, and
-   * `callerWith` compares it with those of the valid credentials. The session ends when none is equal.
+   * `callerWith` compares it with the digests of the credentials that are valid then. The session ends when none is
+   * equal.
    */
   async sessionProof(caller: Caller, password: string): Promise<string> {
     if (caller.role !== 'client')
@@ -134,9 +135,9 @@ export class Credentials {
   }
 
   /**
-   * Judges the client that a lookup under way finds. If it began before the credentials became valid, it may find that
-   * they are wrong. So before they are refused, the client is looked up again: by a lookup that another call has begun
-   * since, if there is one, so that many wrong credentials at once cost two lookups.
+   * Judges the client that a lookup under way finds. That lookup may have begun before the credentials became valid,
+   * and then finds them wrong. So credentials are refused only after a second lookup. If another call has begun one
+   * since, that one is shared: many wrong credentials at once cost only two lookups.
    */
   async #judgeFound(user: string, judge: (client?: Client) => Verdict): Promise<Verdict> {
     const earlier = this.#clients.underWay(user);
@@ -145,7 +146,10 @@ export class Credentials {
     return judge(await (this.#clients.underWay(user) ?? this.#clients.findNow(user)));
   }
 
-  /** Compares with every key even after a match, so that the time taken tells nothing about the keys. */
+  /**
+   * Returns the holder of the key `text`. Compares with every key even after a match, so that the time taken tells
+   * nothing about the keys.
+   */
   #holderOf(text: string): KeyHolder | undefined {
     const digest = hash('sha256', text);
     return this.#keyHolders.filter(({ keyDigest }) => sameDigest(digest, keyDigest))[0];

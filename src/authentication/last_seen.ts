@@ -40,7 +40,8 @@ export class LastSeen {
       for (const slice of slicesOf(tokens, MAX_CLIENTS_PER_CALL))
         await this.#control.run('note_seen', { tokens: slice });
     } catch (error) {
-      // These calls are not noted, which does no lasting harm: a client that calls a minute later is queued again.
+      // The times of these calls are lost, which does no lasting harm: a client that calls again a minute later is
+      // queued again.
       this.#log.debug({ err: error }, 'could not store which clients have called');
     }
   }

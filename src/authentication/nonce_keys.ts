@@ -21,7 +21,10 @@ const MIN_REFRESH_MS = 100;
 export interface NonceKey {
   readonly hour: number;
   readonly key: Buffer;
-  /** True once this process knows that another key has replaced this one. Its nonces are then refused as old. */
+  /**
+   * True once this process knows that another key has replaced this one. Nonces that this key signed are then refused
+   * as old.
+   */
   replaced: boolean;
 }
 
@@ -94,7 +97,8 @@ export class NonceKeys {
     const oldestHour = Math.floor(nowMs / HOUR_MS) - KEPT_HOURS;
     const known = this.#keys.filter(({ hour }) => hour >= oldestHour);
     // A known key that Redis lacks counts as replaced, so that its nonces are refused. Redis must have lost data, and
-    // with it which nonces were used: if they were accepted, somebody could send a recorded request again.
+    // so it no longer knows which nonces were used. If nonces of this key were accepted, somebody could send a recorded
+    // request again.
     for (const each of known) each.replaced = keys.find(({ key }) => key.equals(each.key))?.replaced ?? true;
     this.#keys = [...known, ...keys.filter(({ key }) => !known.some((each) => each.key.equals(key)))];
     this.#connection = connection;

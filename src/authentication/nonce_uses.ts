@@ -11,7 +11,8 @@ export const NONCE_LIFE_MS = 5 * 60_000;
  */
 export const NONCE_AHEAD_MS = 60_000;
 /**
- * Time for which Redis remembers the uses of a nonce, from the first one. After this time the nonce is invalid anyway.
+ * Time for which Redis remembers the uses of a nonce, counted from the first use. After this time the nonce is invalid
+ * anyway.
  */
 const NONCE_USES_KEPT_MS = NONCE_LIFE_MS + 2 * NONCE_AHEAD_MS;
 
