@@ -45,7 +45,9 @@ export class PublicNames {
     };
   }
 
-  /** Does the same as `of`, but never rejects: if the names cannot be read, each is a text that says so. */
+  /**
+   * Does the same as `of`, but never rejects: if the names cannot be read, the function returns a text that says so.
+   */
   allForLog(tokens: Iterable<string>): Promise<(token: string) => string> {
     return this.of(tokens).catch(() => () => 'unknown, as Redis is away');
   }
@@ -84,10 +86,10 @@ export class PublicNames {
   /**
    * Finds the client or join that a caller names. Returns its token, and in `priceInCalls` what the search costs in the
    * caller's rate limit.
-   * - Root and clients name it by its token, which is returned unchecked. The route must refuse a client that gives
+   * - Root and clients give the token itself. It is returned unchecked, so the route must refuse a client that gives
    *   another client's token.
-   * - Viewers name it by its public name, whose token is searched among `tokens` (see `tokenOf`). If none is found,
-   *   `token` is undefined.
+   * - Viewers give the public name. `tokenOf` returns its token or undefined. Only this search has a price, which grows
+   *   with the number of `tokens`.
    */
   async tokenGiven(
     { role }: Caller,
@@ -106,10 +108,10 @@ export class PublicNames {
 
   /**
    * Resolves with the token that has this public name, or with undefined.
-   * - If a client has a secret, its public name is its token, and the client is looked up.
-   * - Otherwise the name hides the token, and is compared with the names of all `tokens`. The token itself is not
-   *   accepted as a name: otherwise viewers could find out such tokens by guessing.
-   * - The public name of a join contains that of its client, and only the client is searched. The join need not exist.
+   * - If a client has a secret, its public name is its token, so the client is looked up.
+   * - Otherwise the public name hides the token, so the names of all `tokens` are computed and compared. A name that is
+   *   itself such a token is not found: otherwise viewers could guess tokens.
+   * - The public name of a join contains that of its client. Only the client is searched, so the join need not exist.
    */
   async tokenOf(name: string, tokens: () => Promise<Iterable<string>>): Promise<string | undefined> {
     const join = readJoinToken(name);

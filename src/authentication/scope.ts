@@ -29,13 +29,13 @@ export function scopeFields({ publish, subscribe }: Scopes): Record<string, stri
   };
 }
 
-/** Returns the scopes in the form that scripts take. A scope without a limit is left out. */
+/** Returns the scopes in the form that scripts take. A scope that permits all topics is left out. */
 export function scopeList(scopes: Scopes): { of: 'publish' | 'subscribe'; patterns: string }[] {
   const fields = Object.entries(scopeFields(scopes)) as ['publish' | 'subscribe', string][];
   return fields.map(([of, patterns]) => ({ of, patterns }));
 }
 
-/** Returns the scopes in the fields `publish` and `subscribe` of a client's hash in Redis. Null means unlimited. */
+/** Returns the scopes in the fields `publish` and `subscribe` of a client's hash in Redis. Null permits all topics. */
 export function readScopes(publish: string | null, subscribe: string | null): Scopes {
   return {
     ...(publish !== null && { publish: patternsIn(publish) }),

@@ -10,15 +10,17 @@ export type FailureReason =
   | 'repeated_count';
 
 export type Refusal = {
-  /** `stale` means that only the nonce is too old, which does not count as a failure. */
+  /** `stale` means that only the nonce is too old. The bus does not count this as a failed authentication. */
   reason: FailureReason | 'stale';
   /** Text that tells the caller what to change. It must not reveal which clients exist. */
   advice?: string;
   /**
-   * The user, for the log. Absent if no user with a secret has this name, because the name may then be a credential.
+   * The user name that the request gives, for the log. Absent if no user with a secret has it: it may be a credential.
    */
   client?: string;
-  /** True if the secret is right, but the nonce is old or was used before. A new nonce may be tried (RFC 7616). */
+  /**
+   * True if the secret is right, but the nonce is old or was used before. The caller may try a new nonce (RFC 7616).
+   */
   stale?: boolean;
 };
 

@@ -4,7 +4,7 @@ const FORMER_NAMES: Readonly<Record<string, string>> = {
   WEB_CONCURRENCY: 'PUMA_WORKERS',
 };
 
-/** Returns the names from outside `SETTINGS` that this environment makes the bus read. */
+/** Returns the variables that the bus reads in this environment although `SETTINGS` lacks them. */
 export function otherNamesRead(env: NodeJS.ProcessEnv): string[] {
   const named = env.REDIS_ENV_KEY ? [env.REDIS_ENV_KEY] : [];
   return [...Object.values(FORMER_NAMES), 'REDIS_ENV_KEY', ...named];
@@ -73,7 +73,7 @@ const OTHER_MEANING: Readonly<Record<string, string>> = {
 
 /**
  * Returns notes for operators who move from the Ruby Routemaster: one for each variable that is set and has another
- * meaning here. An unset METRIC_COLLECTION_SERVICE gets a note too.
+ * meaning here. An unset METRIC_COLLECTION_SERVICE gets a note too: the bus then pushes no figures.
  */
 export function otherMeanings(env: NodeJS.ProcessEnv): string[] {
   const told = Object.entries(OTHER_MEANING).flatMap(([name, meaning]) =>

@@ -158,7 +158,7 @@ export const SETTINGS = {
   ...figures,
 };
 
-/** Variables that only `bin/start` reads. They are documented with the settings, but the configuration lacks them. */
+/** Variables that only `bin/start` reads. The documents show them with the settings, but `Config` lacks them. */
 export const OF_BIN_START = {
   dataDir: {
     variable: 'ROUTEMASTER_DATA_DIR',
