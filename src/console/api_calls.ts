@@ -39,8 +39,8 @@ const CHARACTERS_PER_CALL = 16_384;
 const charges = new WeakMap<object, number>();
 
 /**
- * Returns what a visit to a page or form costs in the rate limit for the API calls behind it, as a number of calls. The
- * visit itself costs one call more.
+ * Returns what a visit to a page or form costs because of the API calls that it makes: a number of calls of the rate
+ * limit. The visit itself costs one call more.
  */
 export function chargeOf(visit: object): number {
   return charges.get(visit) ?? 0;
@@ -89,7 +89,7 @@ export class ApiCalls {
       throw new BusError('forbidden', `only ${route.roles.join(' or ')} may do this`);
     const path = route.path.replace(/:(\w+)/g, (_, part: string) => encodeURIComponent(params[part] ?? ''));
     // Root and clients get the same links, whose query may have `client` or `subscriber`. The API refuses these
-    // parameters from a client. If one names the calling client itself, it is left out, because the call is about this
+    // parameters from a client. So a parameter that names the calling client itself is left out: the call is about this
     // client anyway.
     const own = clientOf(caller);
     const asked = Object.fromEntries(
@@ -134,8 +134,8 @@ async function read(
   const entries: unknown[] = [];
   let text = '';
   for await (const piece of pieces) {
-    // The API sends a long list in pieces. A piece is a bracket or a comma, which `slice` removes, and some entries.
-    // The last piece is only a closing bracket.
+    // The API sends a long list in pieces. Each piece begins with a bracket or a comma, which `slice` removes. The last
+    // piece is only the closing bracket.
     if (keep) entries.push(...(parseOwnJson(`[${piece.slice(1)}]`) as never[]).map(keep));
     else if (ending !== undefined && text.length > MAX_READ && !piece.startsWith(']')) {
       text += ending;

@@ -22,7 +22,7 @@ interface Asset {
 
 const byUrl = new Map<string, Asset>();
 
-/** The URL of each script and style. It has a hash of the content, so browsers may keep it for ever. */
+/** The URL of each script and style. The URL contains a hash of the file, so browsers may keep the file for ever. */
 export const ASSET_URLS = {
   'htmx.js': load(resolve('htmx.org/dist/htmx.min.js'), 'htmx.js'),
   'uplot.js': load(resolve('uplot/dist/uPlot.iife.min.js'), 'uplot.js'),

@@ -39,7 +39,7 @@ export function auditPage(api: ApiCalls): Route[] {
   ];
 }
 
-/** Returns who made a call. Of a client, this is a link to what it did, as its whole name is hard to type. */
+/** Returns who made a call. A client is shown as a link to the list of its calls, as its name is hard to type. */
 function who({ role, client }: AuditEntry, action: string | undefined): Content {
   if (client !== null)
     return html`<a class="mono" href="${pathWith(PATH, { client, action })}">${client}</a>`;

@@ -9,8 +9,8 @@ const [MAX_EVENTS_SHOWN, MAX_SHOWN] = [100, 131_072];
 type Attempt = Delivery['attempts'][number];
 
 /**
- * Returns the outcome of an attempt: its HTTP status, or a word. If the subscriber is a join, `join` is its name. The
- * bus sends nothing to a join but counts the events, so there is no status.
+ * Returns the outcome of an attempt: its HTTP status, or a word. If the subscriber is a join, `join` is its name. A
+ * join has no status: the bus counts its events, and sends no request.
  */
 export function outcomeOf({ status, reason }: Pick<Attempt, 'status' | 'reason'>, join?: string): string {
   if (join !== undefined) return reason === null ? 'counted' : 'not counted';

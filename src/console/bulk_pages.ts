@@ -22,7 +22,8 @@ export interface BulkParts {
 
 /**
  * The owner of the bulk operations on dead letters that root begins. All holders of the root key share them, and
- * viewers see them. Other operations belong to a client's token, which has no colon, so no client can be this owner.
+ * viewers see them. The owner of any other operation is a client's token. Tokens have no colon, so no client can be
+ * this owner.
  */
 const ROOT_OWNER = ':root';
 
@@ -90,7 +91,7 @@ export function bulkPages({ api, bulks, joins }: BulkParts & { api: ApiCalls }):
       async act({ caller, body, about }) {
         const id = String(body.id);
         const bulk = await bulks.find(bulkOwner(caller));
-        // For the audit: what the bulk operation does (retry or purge), and to whose dead letters.
+        // Tells the audit what the bulk operation does (retry or purge), and to whose dead letters.
         if (bulk?.id === id) about?.(bulk.act, bulk.tokens?.[0]);
         await bulks[does](bulkOwner(caller), id);
         return pathWith(BULK_PATH, { id });
@@ -99,7 +100,7 @@ export function bulkPages({ api, bulks, joins }: BulkParts & { api: ApiCalls }):
   }
 }
 
-/** Reads the time in a form field. Returns ms. Browsers send it without a zone: `2026-11-23T04:05`. It means UTC. */
+/** Reads the time in a form field, as ms. Browsers send it without a zone: `2026-11-23T04:05`. It is taken as UTC. */
 export function timeIn(field: string | string[] | undefined): number | undefined {
   if (!field) return undefined;
   const ms = Date.parse(`${field}Z`);

@@ -50,8 +50,8 @@ export function clientsPages({ api, subscribers }: ClientsParts & { api: ApiCall
   ];
 
   /**
-   * Throws if a client of this name was made since the form was shown (`was`). If a person reloads the page with the
-   * secret, the browser sends the form again: without this check, that would make a second client.
+   * Throws if a client of this name was made after `was`, the time at which the form was shown. If a person reloads the
+   * page with the secret, the browser sends the form again: without this check, that would make a second client.
    */
   async function checkFirst(call: PageCall & { body: AnyFields }): Promise<void> {
     const { name, was } = call.body;
@@ -68,7 +68,7 @@ function listing(api: ApiCalls, subscribers: ClientsParts['subscribers']): Route
   const about = { path: PATH, roles: WATCHERS, title: 'Clients', name: 'GET /api_tokens' } as const;
   return listingPage<ClientReport>(api, about, async (call, nowMs, clients) => {
     const mayChange = api.allows('POST /api_tokens', call);
-    // While a partition is away, the clients are still listed, and those whose subscriber it would have get no link.
+    // Clients with a subscriber get a link to it. While the partition of the subscriber is away, the link is left out.
     const found = await Promise.all(clients.map(({ token }) => subscribers.has(token).catch(() => false)));
     const subscribed = new Set(clients.flatMap(({ token }, index) => (found[index] ? token : [])));
     const { name: sought } = call.query;
@@ -148,9 +148,9 @@ function changes(api: ApiCalls): Route[] {
       action: 'client.rotate_secret',
       params: TOKEN,
       async act(call) {
-        // If a person reloads the page with the new secret, the browser sends the form again. A second replacement
-        // would end the old secret at once, although the client may still use it. So the form has `secret_at`, the time
-        // of the secret to replace, and the API refuses the form if that secret was replaced already.
+        // If a person reloads the page with the new secret, the browser sends the form again. Replacing the new secret
+        // too would end the one before it at once, although the client may still use that. So the form has `secret_at`,
+        // the time of the secret to replace. The API refuses the form if that secret was replaced already.
         const body = { secret_at: Number(call.body.secret_at) };
         const { params } = call;
         const name = 'POST /api_tokens/:token/secret';
@@ -186,12 +186,12 @@ function topics(patterns: readonly string[] | undefined) {
 
 const NO_SECRET = html`<span class="none">none: the token is the credential</span>`;
 
-/** Typed into a field of topics, this allows no topic at all. An empty field allows any topic. */
+/** An operator types this into a field of topics to permit no topic at all. An empty field permits any topic. */
 const NO_TOPIC = '-';
 
 /**
- * Reads the fields in which an operator typed to which topics a client may publish and subscribe. Returns them as the
- * API takes them. An empty field allows any topic, and is left out.
+ * Reads the fields that say to which topics a client may publish and subscribe. Returns them as the API takes them. An
+ * empty field permits any topic, and is left out.
  */
 function limitsIn(fields: AnyFields) {
   const patternsIn = (field: string) => {

@@ -28,12 +28,15 @@ export interface State {
   /**
    * The events that were dropped for want of memory. Undefined if nothing was dropped within DROPS_TOLD_MS. For a
    * client, `events` counts all its dropped events, and `agoMs` is the time since its last drop. For the whole bus,
-   * `events` counts those within DROPS_TOLD_MS. `agoMs` is then a maximum: the last drop was up to five minutes later.
+   * `events` counts those within DROPS_TOLD_MS. `agoMs` can then be up to five minutes too long, because the history
+   * has one value every five minutes.
    */
   dropped?: { events: number; agoMs: number } | undefined;
   /** The partitions that cannot be reached. */
   missing: readonly Partition[];
-  /** `fewest`: replicas of the Redis that has fewest. Publishes to a Redis with fewer than `min` are refused. */
+  /**
+   * `fewest` is the number of replicas of the Redis that has fewest. If it is below `min`, publishes there are refused.
+   */
   replicas?: { fewest: number; min: number };
   /** The processes that are connected to Redis, if they can be counted. */
   processes?: ProcessCounts | undefined;
@@ -46,10 +49,7 @@ type SeenFigures = Pick<
   'queued' | 'oldestSeconds' | 'subscribers' | 'failing' | 'paused' | 'deadLetters'
 >;
 
-/**
- * A link to the dropped batches. Most are those of subscribers that fill Redis: by default, those that hold most bytes
- * lose batches first.
- */
+/** A link to the dropped batches. By default, the subscribers that hold most bytes lose batches first. */
 const DROPPED = html`<a href="/console/deliveries?state=dropped">Dropped batches</a>`;
 
 /** A link to the subscribers that fill Redis, the one that takes most first. */

@@ -90,7 +90,7 @@ function listing({ api, bulks }: Pick<BulkParts, 'bulks'> & { api: ApiCalls }): 
           ? `None match${next ? ' here; look at the next page' : ''}.`
           : 'Nothing has died. A batch becomes a dead letter when it was tried for too long, or too often.',
       );
-      // `confirmed` would make a form of its own, which cannot be inside the form with the selected letters.
+      // HTML permits no form inside a form, so `confirmed`, which makes a form, cannot be used here.
       const acts = html`<div class="acts"><button class="quiet" name="do" value="retry">Retry selected</button>
 <details class="confirm"><summary>Purge selected…</summary><div class="card"><p>Their events are deleted, and never delivered.</p>
 <button class="danger" name="do" value="purge">Purge selected</button></div></details></div>`;

@@ -133,7 +133,7 @@ export function nameOf(state: string): string {
   return state.replace('_', ' ');
 }
 
-/** For what a batch waits besides a time. */
+/** Texts for what a batch waits for. There is none for a time. */
 const WAITS_FOR: Record<Wait['waits_for'], string | undefined> = {
   time: undefined,
   worker: 'a free worker',

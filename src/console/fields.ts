@@ -25,8 +25,8 @@ export function jsonOf(fields: AnyFields, field: string): unknown {
 }
 
 /**
- * Maximum length and nesting of JSON that pages indent. Indented JSON of 60 levels is 65 times as long, so a few such
- * events would make a page of 65 MB, which takes four seconds.
+ * Maximum length and nesting of JSON that pages indent. Indentation makes JSON of 60 levels 65 times as long, so a few
+ * such events would make a page of 65 MB, which takes four seconds.
  */
 const [MAX_INDENTED, MAX_INDENTED_LEVELS] = [16_384, 10];
 

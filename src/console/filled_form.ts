@@ -32,15 +32,15 @@ export class FormFields {
   }
 
   textArea(name: string, attributes: Html, value?: string): Html {
-    // Browsers drop a line end directly after `<textarea>`. The template adds one for them to drop, so that a value
-    // that begins with a line end does not lose its own.
+    // Browsers drop a line end directly after `<textarea>`. The template adds one there, so that a value that begins
+    // with a line end keeps it.
     return html`<textarea name="${name}" ${attributes}${this.#mark(name, true)}>
 ${this.#typed(name)[0] ?? value}</textarea>`;
   }
 
   /**
-   * Returns the error of a refused form. It gets the focus unless a field was marked as wrong, so call this after the
-   * fields are made.
+   * Returns the error of a refused form. The error gets the focus unless a field was marked as wrong, so call this
+   * after the fields are made.
    */
   problem(): Content {
     return this.#refusal && problem(this.#refusal.error, this.#isMarked);
@@ -54,7 +54,7 @@ ${this.#typed(name)[0] ?? value}</textarea>`;
     const named = this.#refusal?.error.members.field;
     if (!this.#refusal || named === undefined) return undefined;
     const [wrong = ''] = String(named).split('.');
-    // If the form has no field of this name, the error is about a member of the JSON in the text area, which is marked.
+    // If `wrong` is no field of the form, it is a member of the JSON in the text area. Then the text area is marked.
     const isInside = isTextArea && !Object.hasOwn(this.#refusal.fields, wrong);
     if (wrong !== name && !isInside) return undefined;
     this.#isMarked = true;

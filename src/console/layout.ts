@@ -123,7 +123,9 @@ export function answerError(error: BusError, call: FailedCall): Answer {
   };
 }
 
-/** What to do if Redis has lost the data of the bus. Restarting a process, which would come to mind, can be a mistake. */
+/**
+ * An error page says this if Redis has lost the data of the bus. It warns of a restart, which operators may try first.
+ */
 const RESTORE =
   'Nothing is accepted until it has the data again: stop the bus, and restore a backup of Redis. Do not just restart ' +
   'a process: without ROUTEMASTER_REQUIRE_DATA it begins a new bus.';

@@ -69,8 +69,8 @@ function stateShown(state: Shown): Content {
 }
 
 /**
- * Reads figures of the whole bus, which every visitor may see. They are read from Redis because the API has no call for
- * them: `GET /metrics` has only some of them, as text and among all figures.
+ * Reads figures of the whole bus, which every visitor may see. They are read from Redis because no API call returns
+ * them: `GET /metrics` has only some of them, as text.
  */
 async function readState({ partitions, limits, history }: OverviewParts, api: ApiCalls): Promise<Shown> {
   const min = limits.minReplicas;

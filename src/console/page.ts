@@ -22,7 +22,7 @@ export function page<const R extends Role, Params, Query>(
   const handle = async (call: Call<R, Params, Query> & { refusal?: Refusal }) => {
     const shown = await show(call);
     const answer = await answerPage(call, call.refusal ? withRefusal(shown, call.refusal) : shown);
-    // `as never`, because the answer may have the status of an error, but the route declares only the status 200.
+    // The cast is needed because the answer may have the status of an error, but the route declares only 200.
     return { ...answer, priceInCalls: chargeOf(call) } as never;
   };
   const answers = { 200: z.string() };

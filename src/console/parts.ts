@@ -39,8 +39,8 @@ export function pathWith(path: string, query: Record<string, string | undefined>
 }
 
 /**
- * Returns the path of the page to show after a form: the list at `path`, with the filter and page that it had if the
- * form was sent from it.
+ * Returns the path of the list at `path`, to show after a form. If the form was sent from this list, the path keeps the
+ * query of the list, such as its filter.
  */
 export function backTo(path: string, { body }: { body: AnyFields }): string {
   const from = parseUrl(String(body.from), 'http://console');

@@ -16,8 +16,8 @@ const WRITTEN: Record<string, (value: number) => string> = {
 };
 
 /**
- * A plot's caption shows the present value. The last value is null until it is sampled, so the caption shows the newest
- * of this many last values that is not null.
+ * A plot's caption shows the newest value that is not null among this many last values. The last value of all is null
+ * until it is sampled.
  */
 const LATEST = 3;
 

@@ -64,9 +64,9 @@ function pageAt(pages: readonly Route[], path: string) {
 }
 
 /**
- * Returns the path to which a login returns: `path`, the path in the address bar, or that of the nearest page above it.
- * After a refused form there is no page at `path`, where the form was sent: `/console/topics/widgets` is returned for
- * `/console/topics/widgets/publish`.
+ * Returns the path of the page to show after a login: `path`, or that of the nearest page above it. If a form was
+ * refused, the address bar has the path to which it was sent, and no page is there. For
+ * `/console/topics/widgets/publish`, this returns `/console/topics/widgets`.
  */
 export function pageNear(pages: readonly Route[], path: string): string {
   const above = (place: string) => place.slice(0, place.lastIndexOf('/'));

@@ -26,14 +26,14 @@ import {
 type What = 'trigger' | 'join';
 
 /**
- * What the shared code of the pages of triggers and joins must know about one of these kinds. `Listed` is an entry of
- * the list, and `Whole` is a trigger or join with all fields.
+ * How the pages of triggers and those of joins differ: the rest of their code is shared. `Listed` is an entry of the
+ * list, and `Whole` is a trigger or join with all fields.
  */
 export interface Ruled<Listed, Whole> {
   what: What;
   title: string;
   example: object;
-  /** The columns of the list. `isOwn` is true if the visitor is a client, who sees only what is its own. */
+  /** The columns of the list. `isOwn` is true if the visitor is a client, whose list has only its own entries. */
   columns(nowMs: number, isOwn: boolean): Columns<Listed>;
   /** Returns the part of an entry that `columns` needs, to save memory. Without it, `columns` gets whole entries. */
   keep?: (entry: never) => Listed;

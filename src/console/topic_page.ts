@@ -78,7 +78,9 @@ function mayPublish({ caller }: PageCall, { publisher }: Topic): boolean {
   return caller?.role === 'client' && (publisher === null || publisher === caller.token);
 }
 
-/** With `linksTriggers`, leads to the triggers of the publisher, because nobody else's can publish to the topic. */
+/**
+ * With `linksTriggers`, adds a link to the publisher's triggers: those of other clients cannot publish to the topic.
+ */
 function figures(topic: WholeTopic, linksTriggers: boolean): Html {
   const { publisher, dropped } = topic;
   const shown = boxes([
