@@ -16,8 +16,8 @@ export interface Acquired {
 
 /**
  * The first item of the script's reply, decoded (see lua/delivering/acquire.lua). `atMs` is the time by Redis's clock.
- * `acks` has three numbers for each finished job. `subscribers` has each subscriber's token and then its values,
- * without their names: those would cost 5 µs for each job in Redis, and as much in Node.
+ * `acks` has three numbers for each finished job. `subscribers` has each subscriber's token and then the values of its
+ * fields. The names of the fields are left out: they would cost 5 µs for each job in Redis, and as much in Node.
  */
 type Head = [
   readyJobs: number,
@@ -71,8 +71,8 @@ function readGrant(
     createdAtMs: Number(created),
     attempts: Number(attempts),
     count,
-    // Pieces are not copied: they are parts of the chunks (up to 64 KiB) that were read from Redis. Copying took a
-    // sixth of a worker's CPU at 100 events a batch. In return, a delivery that hangs keeps whole chunks in memory.
+    // Pieces are not copied: each is a part of a chunk (up to 64 KiB) that was read from Redis. Copying took a sixth of
+    // a worker's CPU at 100 events a batch. The price: a delivery that hangs keeps whole chunks in memory.
     pieces: Array.from({ length: pieces }, () => buffers.next().value),
   };
   const subscriber = subscribers.get(token);

@@ -16,8 +16,8 @@ const LOST_REDIS_RETRY = triedAgainIn(1000);
 export interface AssignmentParts {
   queue: Queue;
   /**
-   * Acknowledges a job, together with other finished jobs in one script call. If it rejects, Redis may have done it all
-   * the same.
+   * Acknowledges a job, in one script call with other finished jobs. Even if this rejects, Redis may have acknowledged
+   * the job.
    */
   acknowledge: (finished: Finished) => Promise<Acknowledged>;
   handler: JobHandler;
@@ -37,8 +37,8 @@ interface Stored {
 export class Assignment {
   readonly grant: Grant;
   /**
-   * True after the call that reports the outcome to Redis has failed. This call can also give the worker its next job.
-   * Perhaps only the reply was lost, so the worker must ask Redis whether it holds a job.
+   * True after the call that reports the outcome to Redis has failed. Perhaps only its reply was lost. The same call
+   * can give the worker its next job, so the worker must ask Redis whether it holds a job.
    */
   inDoubt = false;
   readonly #parts: AssignmentParts;
@@ -60,7 +60,7 @@ export class Assignment {
     const settlement = await this.#handle();
     this.#running = false;
     // If a heartbeat found the lease gone (`#lost`), another worker may run the job, so this outcome is not reported.
-    // This does not hold if the handler has stored the outcome itself (`settled`), which ends the lease.
+    // But if the handler has stored the outcome itself (`settled`), that has ended the lease, and all is well.
     if (this.#lost && settlement.end !== 'settled') return this.#warnOfLostLease();
     const backoff = new Backoff();
     // The report is repeated until Redis takes it. Otherwise a delivered batch would be delivered again.
@@ -118,8 +118,8 @@ export class Assignment {
   async #settle(settlement: Settlement): Promise<boolean> {
     try {
       const { held, note } = await this.#store(settlement);
-      // Each outcome must be noted once, by the worker whose call stored it. If this worker does not hold the job, an
-      // earlier call stored the outcome. After a lost reply (`inDoubt`), that was probably this worker's own call.
+      // Each outcome must be noted once, by the worker whose call stored it. If `held` is true, this call has stored
+      // it. Otherwise, if the reply to an earlier call was lost (`inDoubt`), that call has probably stored it.
       if (held || this.inDoubt) note?.();
       else this.#warnOfLostLease();
       return true;

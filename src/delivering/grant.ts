@@ -23,7 +23,7 @@ export interface Grant {
   subscriber?: Subscriber;
   /**
    * The drop notice: what the bus dropped of the subscriber's batches and dead letters because memory was short. Absent
-   * if nothing was dropped, or if the subscriber gets or got the notice with another batch.
+   * if nothing was dropped, or if another batch carries or carried the notice.
    */
   dropNotice?: DropNotice;
 }

@@ -20,7 +20,7 @@ export function eventJson(stored: Buffer): Buffer {
 
 /**
  * Decodes an event that a Ruby Routemaster stored: MessagePack `["e", {t, o, y, u, d}]` (time, topic, type, URL, data).
- * Such an event has no id. A digest of its bytes becomes the id, so that each attempt has the same.
+ * Such an event has no id. It gets a digest of its bytes as its id, which is the same at each attempt.
  */
 function legacyEventJson(stored: Buffer): string {
   const fields = decodeFields(stored);
@@ -38,8 +38,8 @@ function legacyEventJson(stored: Buffer): string {
 function decodeFields(stored: Buffer): Record<string, unknown> {
   let event: unknown;
   try {
-    // A string that Ruby packed as binary is decoded to bytes of the same class as the argument. `asJson` makes text of
-    // a Uint8Array. It would not see a Buffer, which JSON.stringify first turns into a list of numbers.
+    // `decode` turns a string that Ruby packed as binary into bytes of the same class as its argument. `asJson` makes
+    // text of a Uint8Array. JSON.stringify would turn a Buffer into a list of numbers before `asJson` sees it.
     event = decode(new Uint8Array(stored), OPTIONS);
   } catch (cause) {
     throw new RangeError(`an event cannot be decoded: ${(cause as Error).message}`, { cause });

@@ -27,7 +27,7 @@ const ASK_EVERY_MS = 30_000;
 const IDLE_MS = 60_000;
 /**
  * Takes the place of IDLE_MS if there are several partitions. It is shorter, because a worker process has only one
- * quarantine process at a time, and suspects of other partitions may wait for this one to end.
+ * quarantine process at a time, and suspects of other partitions may wait until that process ends.
  */
 const IDLE_WITH_OTHERS_MS = 5000;
 
@@ -154,9 +154,9 @@ export class Quarantine {
     const { signal } = this.#stopping;
     for (let heldBid: string | undefined; ; ) {
       try {
-        // The batch is not looked up again when `condemn` is repeated. If only a reply was lost, the first `condemn`
-        // took the batch from the dead worker: another look-up would find nothing, and the dead letter would not be
-        // noted.
+        // The batch is looked up once, even if `condemn` is repeated. Perhaps only the reply to the first `condemn` was
+        // lost. Then the dead worker no longer holds the batch: another look-up would find nothing, and the dead letter
+        // would not be noted.
         heldBid ??= await this.#heldBy(worker);
         return await this.#note(await partition.run('condemn', { worker, heldBid }));
       } catch (error) {

@@ -11,15 +11,14 @@ import type { Grant } from './grant.ts';
 import type { Acknowledged, Burial, Finished, Retry } from './settlement.ts';
 
 /**
- * A subscriber becomes slow if a delivery to it takes longer than this, until it accepts a batch in less time. Only a
- * part of the workers may deliver to slow subscribers at a time.
+ * A subscriber becomes slow if a delivery to it takes longer than this. It stays slow until it accepts a batch in less
+ * time. Only a part of the workers may deliver to slow subscribers at a time.
  */
 export const SLOW_MS = 1000;
 
 /**
- * The kind of the workers for which a script call acquires jobs: ordinary workers, spare workers (which help while all
- * ordinary workers of a thread are busy with subscribers that hang), or a quarantine (the process for batches that may
- * have killed workers).
+ * The workers for which a script call acquires jobs: regular workers, spare workers (which help while all regular
+ * workers of a thread stand still), or a quarantine (a process for batches that may have killed workers).
  */
 export type WorkerKind = Arguments<'acquire'>['kind'];
 
@@ -43,9 +42,9 @@ export class Queue {
   }
 
   /**
-   * Adds a job that a worker can take at once, and that is not a delivery. Returns false if the queue already has the
-   * job. In two cases it has the job, but no worker would ever run it, so the job becomes ready again and the result is
-   * true: a dead worker holds it, or a script that was stopped half-way has left it in no list.
+   * Adds a job that is not a delivery and that a worker can take at once. Returns false if the queue already has the
+   * job. But if no worker would ever run that job, makes it ready again and returns true. There are two such cases: a
+   * dead worker holds it, or a script that was stopped half-way has left it in no list.
    */
   async enqueue(name: string): Promise<boolean> {
     return this.#partition.run('enqueue', {
@@ -143,9 +142,9 @@ export class Queue {
 }
 
 /**
- * The script `acquire` also takes finished jobs; this returns its arguments for one. `job`, the job as Redis stores it,
- * is left out if the script can make it from the id of the batch. This saves 7 % of a worker's CPU if each batch has
- * one event.
+ * Returns a finished job as an argument of the script `acquire`, which deletes the job. `job`, the job as Redis stores
+ * it, is left out if the script can make it from the id of the batch. This saves 7 % of a worker's CPU if each batch
+ * has one event.
  */
 function finishedArguments({
   grant,

@@ -2,9 +2,9 @@ import type { FailedAttempt } from './attempt.ts';
 import type { Grant } from './grant.ts';
 
 /**
- * A function that runs a job. It should end soon after `signal` is aborted: the process stops, or the worker has lost
- * its lease. If it throws StorageUnavailable or StorageFull, the job runs again. Any other error deletes the job, and
- * makes a dead letter of its batch, if it has one.
+ * A function that runs a job. It should end soon after `signal` is aborted, which happens when the process stops or the
+ * worker has lost its lease. If it throws StorageUnavailable or StorageFull, the job runs again. Any other error
+ * deletes the job, and makes a dead letter of its batch, if it has one.
  */
 export type JobHandler = (grant: Grant, signal: AbortSignal) => Promise<Settlement>;
 
@@ -30,7 +30,9 @@ export interface Success {
 }
 
 export interface Penalty {
-  /** Health points that the subscriber loses: a whole number, because reports show `health_points` as one. */
+  /**
+   * Health points that the subscriber loses. A whole number, because reports show `health_points` as a whole number.
+   */
   damage: number;
   /**
    * Time after the failure in which no delivery to the subscriber begins. Afterwards its jobs are tried one at a time,
@@ -47,7 +49,8 @@ export interface Retry extends Penalty {
   attempt?: FailedAttempt;
   /**
    * Set if the callback answered 410, which pauses the subscriber. The value is the `subscribedAt` of the subscriber
-   * when the delivery began. If that has changed by now, the subscriber has subscribed again, and is not paused.
+   * when the delivery began. If the subscriber has subscribed again since, its `subscribedAt` differs, and it is not
+   * paused.
    */
   gone?: string;
   /** Called when Redis has stored that this failure has paused the subscriber. */
@@ -83,8 +86,8 @@ export interface Acknowledged {
   /** Number of events in the deleted batch, 0 if none was deleted. */
   removed: number;
   /**
-   * True if `held` is false, and the batch is gone and no dead letter: perhaps an earlier ack, whose reply was lost,
-   * has deleted it.
+   * True if `held` is false, and there is neither the batch nor a dead letter of it. Perhaps an earlier ack, whose
+   * reply was lost, has deleted the batch.
    */
   isGone: boolean;
 }

@@ -19,12 +19,11 @@ interface LinesParts {
  * out. Without this limit, a client whose callback refused every second batch caused 500 lines a second. Each thread
  * counts for itself.
  *
- * Each message has its own count, so that many lines with one message do not suppress a rare one, such as that
- * deliveries pause.
+ * Each message has its own count, so that many lines with one message do not suppress those with a rare one.
  */
 export class SubscriberLines {
   readonly #parts: LinesParts;
-  /** By message and client: the number of lines since their interval began, those that were left out too. */
+  /** The number of lines in the present interval, by message and client. Lines that were left out are counted too. */
   readonly #counts = new Map<string, number>();
 
   constructor(parts: LinesParts) {

@@ -13,7 +13,10 @@ const MAX_COUNTED_BYTES = 16 * 1024;
  */
 const MAX_TOPICS_LENGTH = 256;
 
-/** Matches the start of each event in JSON. If it also matches in event data, `topicsJson` parses the JSON instead. */
+/**
+ * Matches the start of each event in JSON. It may also match inside the data of an event. If so, `topicsJson` finds too
+ * many starts, and parses the JSON instead.
+ */
 const EVENT = /(?:^|,)\{"id":"[^"]*","topic":"(\w+)"/g;
 
 interface LastAttempt {
@@ -24,8 +27,8 @@ interface LastAttempt {
 }
 
 /**
- * Returns what the delivery log keeps of an accepted batch, its record. The script that ends the job adds the times at
- * which the batch was closed and accepted.
+ * Returns the record of an accepted batch: what the delivery log keeps of it. The script that ends the job adds the
+ * times at which the batch was closed and accepted.
  */
 export function takenRecord(batch: Batch, { atMs, durationMs, status }: LastAttempt): string {
   const { createdAtMs, count, attempts, pieces } = batch;

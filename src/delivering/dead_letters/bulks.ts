@@ -52,10 +52,10 @@ export class Bulks {
 
   /**
    * Begins a bulk operation. At first it only counts the dead letters that match the filter. An owner has one operation
-   * at a time: returns false if it is running, and replaces it if it is in any other state.
+   * at a time: if the present one is running, returns false; in any other state, it is replaced.
    *
-   * If the operation cannot begin in one partition, it is cancelled in all, so that it does not treat only a part of
-   * the dead letters.
+   * If the operation cannot begin in one partition, it is cancelled in all. Otherwise it would treat only a part of the
+   * dead letters.
    */
   async begin(owner: string, act: Bulk['act'], filter: BulkFilter): Promise<boolean> {
     if ((await this.#parts(owner)).some(({ state }) => state === 'running')) return false;
@@ -98,8 +98,8 @@ export class Bulks {
   }
 
   /**
-   * Returns false if a bulk operation on the dead letters of all subscribers lacks a part. If two are begun at the same
-   * moment, each partition keeps the part that came last. Parts also expire one after another.
+   * Returns false if a bulk operation on the dead letters of all subscribers lacks its part in a partition: the part
+   * may have expired before the others, or an operation that was begun at the same moment has replaced it.
    */
   #isWhole([part, ...others]: readonly Bulk[]): boolean {
     return part?.tokens !== undefined || 1 + others.length === this.#partitions.all.length;
@@ -153,9 +153,10 @@ export function readBulk(record: Record<string, string>): Bulk | undefined {
 
 /**
  * Returns the state of a bulk operation, which has a part in each partition: the first of BULK_STATES in which a part
- * is. But a cancellation may not reach all partitions. So if a part is cancelled and none is running, the operation is
- * `cancelled`, whatever the state of the other parts. So is one that lacks a part and was not confirmed yet:
- * otherwise it would silently leave out the dead letters of a partition.
+ * is. In two cases it is `cancelled` instead:
+ * - A part is cancelled and none is running. The cancellation may not have reached all partitions.
+ * - A part is missing and none is running or has ended. If the operation were confirmed, it would silently leave out
+ *   dead letters.
  */
 function bulkState(parts: readonly Bulk[], isWhole: boolean): BulkState | undefined {
   const has = (wanted: BulkState) => parts.some(({ state }) => state === wanted);

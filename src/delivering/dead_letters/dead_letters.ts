@@ -57,9 +57,9 @@ export class DeadLetters {
     for (const partition of this.#partitions.holding(client)) {
       const token = await partition.command((redis, keys) => redis.lindex(keys.dead_letter(id), 0));
       const isOwn = client !== undefined && token !== null && ownerOf(token) === client;
-      // The script deletes the letter only if it belongs to the given subscriber, or if none is given (root asks). A
-      // client may delete its own letters and those of its joins (`isOwn`): then the letter's subscriber is given. For
-      // any other letter the client is given, so that the letter stays.
+      // The script deletes the letter only if it belongs to the given subscriber, or if none is given, as for root. A
+      // client may delete its own letters and those of its joins (`isOwn`). For any other letter, the client is given
+      // as the subscriber, so the script deletes nothing.
       if ((await this.#purge(partition, isOwn ? token : client, [id])) === 1) return true;
     }
     return false;

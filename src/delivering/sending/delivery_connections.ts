@@ -66,8 +66,8 @@ export function callbackConnections(settings: ConnectionSettings, policy: Callba
       proxyTunnel: true,
       connectTimeout: connectTimeoutMs,
       requestTls: tls,
-      // The certificate of the proxy is checked even if those of callbacks are not (`sslVerify`). Its address is not
-      // checked, because the operator has chosen it.
+      // The certificate of the proxy is checked even if those of callbacks are not (`sslVerify`). The address of the
+      // proxy is not checked, because the operator has chosen it.
       proxyTls: { ...tls, rejectUnauthorized: true },
       clientFactory: (proxy, options) => new Pool(proxy, { ...options, headersTimeout: deliveryTimeoutMs }),
       factory: (origin, options) => {

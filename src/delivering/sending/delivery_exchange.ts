@@ -134,8 +134,8 @@ export class Exchange implements Dispatcher.DispatchHandler, UnfinishedAnswer {
   }
 
   /**
-   * Ends the exchange; later calls do nothing. If the outcome is not decided yet, it is the refusal, if one has
-   * arrived, and otherwise `outcome`.
+   * Ends the exchange; later calls do nothing. If nothing is decided yet, a refusal that has begun to arrive decides
+   * the outcome. If there is none, `outcome` is used.
    */
   #end(outcome: DeliveryOutcome): void {
     if (this.#over) return;

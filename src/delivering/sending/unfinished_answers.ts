@@ -1,4 +1,4 @@
-/** Maximum answers (see UnfinishedAnswer) in a thread: of one subscriber, and of all subscribers together. */
+/** Maximum unfinished answers in a thread: of one subscriber, and of all subscribers together. */
 const MAX_OF_SUBSCRIBER = 16;
 const MAX_OF_ALL = 256;
 
