@@ -36,8 +36,8 @@ export class CronTimes implements Times {
   readonly #pattern: Pick<CronPattern, 'second' | 'minute' | 'hour'>;
   readonly #isFixedTime: boolean;
   /**
-   * The croner object of the last call, and the `year` around which it finds times: up to eight years before or after.
-   * The next call probably needs it again. It takes and returns local times, written as if they were UTC.
+   * The croner object of the last call, kept because the next call probably needs it again. It finds times in the eight
+   * years before and after `year`. It takes and returns local times, written as if they were UTC.
    */
   #around: { year: number; cron: Cron } | undefined;
 
@@ -140,24 +140,23 @@ export class CronTimes implements Times {
   }
 
   /**
-   * Checks a result of croner, which searched from `fromMs`, forward or backward, as if the zone always had the offset
-   * `offsetMs`, and found `atMs`. Returns undefined if `atMs` is right. If it may be wrong, because the clocks change
-   * in between, returns a time between the two at which the zone has another offset. The caller searches again from
-   * the change of the clocks.
+   * Checks a result of croner, which found `atMs`. It searched from `fromMs`, forward or backward, as if the zone
+   * always had the offset `offsetMs`. The result may be wrong if the clocks change in between. Then this method returns
+   * a time between the two at which the zone has another offset, and the caller searches again from the change of the
+   * clocks. Returns undefined if the result is right.
    */
   #otherOffset(fromMs: number, atMs: number, offsetMs: number): number | undefined {
     const dayMs = Math.sign(atMs - fromMs) * DAY_MS;
     const [earliest, latest] = [Math.min(fromMs, atMs), Math.max(fromMs, atMs)];
     const checked = [
-      // If the clocks go back within a day of `fromMs`, an hour occurs twice, and croner misses the second time.
-      // Example: in Berlin, it is twice 2:00 on 25 October 2026. At the first 2:45, the expression `0,30 2 25 10 *` is
-      // due in 15 minutes, at the second 2:00, but croner returns 2:00 in 2027.
+      // Checks the offset a day from `fromMs` on, in the direction of the search. If the clocks go back in this day, an
+      // hour occurs twice, and croner misses the second time. Example: on 25 October 2026, it is 2:00 twice in Berlin.
+      // At the first 2:45, `0,30 2 25 10 *` is due in 15 minutes, at the second 2:00. But croner finds 2:00 in 2027.
       fromMs + dayMs,
-      // If the clocks go back within a day of `atMs`, its local time may occur twice. The moment nearer to `fromMs` is
-      // wanted. `atMs` is the other one if the zone has another offset a day nearer to `fromMs`.
+      // Checks the offset a day before the search reaches `atMs`. If the clocks go back in this day, the local time at
+      // `atMs` may occur twice. The search must find the one that it reaches first, but `atMs` may be the other one.
       atMs - dayMs,
-      // If the zone has another offset than `offsetMs` at `atMs`, the local time at `atMs` does not match the
-      // expression.
+      // Checks the offset at `atMs`. If it is not `offsetMs`, the local time at `atMs` does not match the expression.
       atMs,
     ];
     return checked

@@ -21,12 +21,13 @@ import type { TriggerName } from './stored_trigger.ts';
 /** Maximum triggers that one script call fires. 100 take Redis a few ms. */
 const FIRED_PER_CALL = 100;
 /**
- * About how many due times one script call fires for: the trigger that reaches this number is the last one of the call.
+ * About how many due times one script call handles. A late trigger may have several. The call ends with the trigger
+ * that reaches this number.
  */
 const MAX_TIMES = 200;
 /** Maximum time for computing due times for one script call. The triggers that are left then wait for the next call. */
 const PLAN_MS = 50;
-/** After computing due times for this long, lets other code of this process run. */
+/** After computing due times for this long, the process lets its other code run. */
 const YIELD_EVERY_MS = 5;
 /**
  * Minimum time between two log lines about a trigger whose times cannot be computed. Without this minimum, there would
@@ -47,7 +48,10 @@ type Fired = Reply<'fire_triggers'>;
 interface DueTriggersParts {
   partition: Partition;
   partitions: Partitions;
-  /** The same partitions. With ROUTEMASTER_MIN_REPLICAS, calls resolve only when so many replicas have their writes. */
+  /**
+   * The same as `partitions`, but with ROUTEMASTER_MIN_REPLICAS, each call waits until that many replicas have its
+   * writes.
+   */
   confirmed: Partitions;
   guard: Pick<StorageGuard, 'check'>;
   limits: Pick<
@@ -55,8 +59,9 @@ interface DueTriggersParts {
     'maxTopics' | 'maxClientTopics' | 'maxOutboxBytes' | 'publishRate' | 'publishBytes' | 'publishBurstMs'
   >;
   /**
-   * The publish rates of clients, which only the control partition stores. If `partition` is another one, this process
-   * counts the published events against them. In the control partition the script does so, and this is undefined.
+   * The publish rates of clients, which only the control partition stores. Undefined if `partition` is the control
+   * partition: there the script counts the published events against the rates. For another partition, this process does
+   * it.
    */
   ratesElsewhere?: Pick<RateLimit, 'mustWait' | 'charge'> | undefined;
   recorder: Pick<Recorder, 'published' | 'added' | 'triggersFired' | 'triggersMissed'>;
@@ -106,7 +111,10 @@ export class DueTriggers {
     for (const trigger of moving) this.#startMove(trigger);
   }
 
-  /** Begins a move, but does not wait for its end, because the partition of the topic may be unreachable. */
+  /**
+   * Begins to move a trigger to the partition of its topic. Does not wait for the end, because that partition may be
+   * unreachable.
+   */
   #startMove(trigger: TriggerName): void {
     const { partition, partitions, confirmed } = this.#parts;
     bringToTopic(trigger, partition, partitions, confirmed).catch((error: unknown) =>

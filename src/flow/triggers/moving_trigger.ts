@@ -8,21 +8,23 @@ import { allNames, placeOf, readAll, type TriggerName } from './stored_trigger.t
 
 /**
  * Maximum time between reading a moving trigger in its old partition and storing it in the new one. A trigger that
- * arrives later is refused: another call may have moved it before, and its client may have deleted it. On slow
- * partitions the time is longer: `bringToTopic` adds twice the time that its first two calls take.
+ * arrives later is refused, because it could be one that no longer exists: meanwhile another call may have moved it,
+ * and its client may have deleted it. For slow partitions, `bringToTopic` adds twice the time that its first two calls
+ * take.
  */
 const MAX_AGE_MS = 1000;
 
 /**
- * If a trigger has the field `moving`, moves it from the partition `from` to the partition of its topic, with its
- * counts and times. Several processes can do this at the same time, and an interrupted call can be repeated. The
- * trigger stays in `from` if the other partition does not know its client: then returns false. It also stays if the
- * calls take too long: then throws StorageUnavailable.
+ * Moves a trigger that has the field `moving` from the partition `from` to the partition of its topic, with its counts
+ * and times. Does nothing with other triggers. Several processes can do this at the same time, and an interrupted call
+ * can be repeated. Returns false if the other partition does not know the client, and throws StorageUnavailable if the
+ * calls take too long. In both cases the trigger stays in `from`.
  *
- * With ROUTEMASTER_MIN_REPLICAS, calls of `confirmed` wait for replicas. So the replicas of `from` have the field
- * `moving` before the other partition gets the trigger. Without it, the trigger could fire in both partitions after a
- * failover of `from`. And the replicas of the other partition have the trigger before it is removed from `from`, so a
- * failover there does not lose it.
+ * With ROUTEMASTER_MIN_REPLICAS, calls of `confirmed` wait for replicas, so that a failover does no harm:
+ * - The replicas of `from` have the field `moving` before the other partition gets the trigger. A failover to a replica
+ *   without this field could make the trigger fire in both partitions.
+ * - The replicas of the other partition have the trigger before it is removed from `from`. Otherwise a failover there
+ *   could lose it.
  */
 export async function bringToTopic(
   { client, name }: TriggerName,
@@ -56,16 +58,16 @@ export async function bringToTopic(
   });
   if (outcome === 'client_not_found') return false;
   if (outcome === 'late') throw new StorageUnavailable(undefined, `${home.master.name} took too long`);
-  // Removes the trigger from `from` if it still has the definition that was moved. Otherwise another process may have
-  // moved the trigger already, and the client may have stored a new one of this name in `from`.
+  // Removes the trigger from `from` only if it still has the definition that was moved. Another definition may be that
+  // of a new trigger: another process has moved the old one, and the client has then stored a new one of this name.
   await from.run('remove_trigger', { client, name, revision: revisionOf(definition) });
   return true;
 }
 
 /**
- * Removes triggers that are in several partitions from all of these but the first, whose definition the API shows. A
- * trigger is in two, and fires in both, if it was moved, and a failover then brought it back in its old partition.
- * Partitions that cannot be reached, or whose triggers cannot be read, are skipped.
+ * Removes each trigger that is in several partitions from all of them but the first, whose definition the API shows. A
+ * trigger comes to be in two partitions, and fires in both, if it is moved, and a failover then brings it back in the
+ * old one. Skips partitions that cannot be reached, or whose triggers cannot be read.
  */
 export async function removeDoubles(partitions: Partitions): Promise<void> {
   const holders = new Map<string, { trigger: TriggerName; having: Partition[] }>();
@@ -85,9 +87,9 @@ export async function removeDoubles(partitions: Partitions): Promise<void> {
 /** Removes a trigger from the partitions in `having` except the first that has it. */
 async function removeDouble(trigger: TriggerName, having: readonly Partition[]): Promise<void> {
   const there: { partition: Partition; revision: string }[] = [];
-  // Another process may just now be moving the trigger from the first partition to another one. Then the copy there
-  // must stay. So the first partition is read last. If such a move has made a copy that was seen, the trigger in the
-  // first has the field `moving` by then, or is gone.
+  // Another process may just now be moving the trigger from the first partition, A, to another one, B. Then the trigger
+  // in B must stay. So A is read last: if B had the trigger already, A has marked its own as `moving` by then, or has
+  // removed it.
   for (const partition of having.toReversed()) {
     const [stored] = await partition.command((redis, keys) =>
       readAll(redis, keys, [trigger], partition.skip),

@@ -9,7 +9,8 @@ export interface TriggerName {
 
 /**
  * The fields of the hash `trigger:{token}:{name}`. `moving` is set while the trigger moves to the partition of its new
- * topic: it may be in both then. `error` says why the trigger last failed to publish, or why the bus paused it.
+ * topic. Meanwhile both partitions may have the trigger. `error` says why the trigger last failed to publish, or why
+ * the bus paused it.
  */
 type State = Partial<
   Record<'paused' | 'moving' | 'next_at' | 'last_at' | 'fired' | 'missed' | 'error' | 'error_at', string>

@@ -145,9 +145,9 @@ export class Triggers {
    * Removes a trigger from all partitions but one. A trigger is in two partitions if two calls at the same time gave it
    * topics in different ones. Returns false if no partition has the trigger any more, because another call removed it.
    *
-   * If the trigger has the field `moving` in one of them, it is moved to the partition of its new topic. If that
-   * partition has the trigger already, the one there stays, because it may have fired since: perhaps the trigger was
-   * moved before, and a failover then brought it back in its old partition.
+   * A trigger with the field `moving` is first moved to the partition of its new topic. That partition may have the
+   * trigger already, if it was moved before, and a failover then brought it back in the old partition. Usually the one
+   * that is there stays, because it may have fired since. The script `receive_trigger` decides.
    */
   async #keepOne(trigger: TriggerName): Promise<boolean> {
     if (this.#partitions.all.length === 1) return true;
@@ -167,8 +167,9 @@ export class Triggers {
     for (let found = false; ; ) {
       const removed = await Promise.all(all.map((partition) => partition.run('remove_trigger', trigger)));
       found ||= removed.includes(true);
-      // A worker may have moved the trigger meanwhile, from a partition that had not answered yet to one that had. Then
-      // no partition has removed it. So the removal is repeated until no partition has the trigger.
+      // Meanwhile a worker may have moved the trigger from partition A, where it was not removed yet, to partition B,
+      // which had no trigger to remove. Then it is still in B. So the removal is repeated until no partition has the
+      // trigger.
       if (all.length === 1 || !(await this.#lookUp(trigger)).some(({ stored }) => stored)) return found;
     }
   }

@@ -75,7 +75,7 @@ function bisect(fromMs: number, toMs: number, isLater: (atMs: number) => boolean
   return high * 1000;
 }
 
-/** The zones in use, by the name that `Intl` uses. There are only a few hundred such names. */
+/** The zones in use, by the name that `Intl` uses. There are only a few hundred such names, so this needs no limit. */
 const zones = new Map<string, Zone>();
 const spellings = new LRUCache<string, Zone>({ max: MAX_SPELLINGS });
 
