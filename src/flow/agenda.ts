@@ -22,7 +22,10 @@ interface AgendaParts {
   config: Config;
   partition: Partition;
   partitions: Partitions;
-  /** The same partitions. With ROUTEMASTER_MIN_REPLICAS, calls resolve only when so many replicas have their writes. */
+  /**
+   * The same as `partitions`, but with ROUTEMASTER_MIN_REPLICAS, each call waits until that many replicas have its
+   * writes.
+   */
   confirmed: Partitions;
   recorder: Recorder;
   publicNames: PublicNames;

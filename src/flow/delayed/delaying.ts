@@ -16,14 +16,15 @@ import { sumOf } from '../../sum.ts';
 /** Maximum timed events (with `at` or `delay`) of one publication. 500 take Redis some 4 ms, in one script call. */
 const MAX_TIMED = 500;
 /**
- * In the size limit of a script call, an event with `at` or `delay` counts as this many events without, because Redis
+ * In the size limit of a script call, an event with `at` or `delay` counts as this many other events, because Redis
  * takes ten times as long to store it.
  */
 const EVENTS_PER_TIMED = 10;
 
 /**
- * After a script call, Redis gets as much time for other work as the call took, but at most this much (ms). Without the
- * pause, a client that delays a million events made the publishes of others take 33 ms (p99) in place of 15.
+ * After each script call there is a pause for other work of Redis: as long as the call took, but at most this long
+ * (ms). Without pauses, a client that sent a million delayed events made the publishes of others take 33 ms (p99)
+ * instead of 15.
  */
 const MAX_PAUSE_MS = 20;
 

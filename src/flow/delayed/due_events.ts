@@ -50,8 +50,8 @@ export class DueEvents {
   }
 
   /**
-   * Throws StorageFull if Redis stores more than the bus permits (the high mark). StorageGuard throws only if this has
-   * lasted for a second. In that second, due events with many subscribers could fill Redis.
+   * Throws StorageFull if Redis stores more than the bus permits (the high mark). StorageGuard would wait until this
+   * has lasted for a second. By then, due events with many subscribers could have filled Redis.
    */
   async #checkMemory(): Promise<void> {
     const { partition, limits } = this.#parts;

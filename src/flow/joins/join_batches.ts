@@ -79,7 +79,7 @@ export class JoinBatches {
   /**
    * Counts the events of a batch for its join, some of them in each script call. The script also removes these events
    * from the batch, and ends the job when the batch is empty. The batch waits while Redis is short of memory, or an
-   * outbox is full. Throws RangeError if an event cannot be decoded, and StorageUnavailable.
+   * outbox is full. Throws RangeError if an event cannot be decoded, and StorageUnavailable if Redis cannot be reached.
    */
   async countBatch(work: Work, signal: AbortSignal): Promise<Settlement> {
     try {
@@ -160,7 +160,8 @@ export class JoinBatches {
 
   /**
    * A join may publish only to a topic whose publisher is its client. If the topic is in another partition, makes the
-   * client its publisher, and returns the reason if this is refused. Otherwise the script `join_events` does it.
+   * client its publisher, or returns the reason why that is refused. If the topic is in the join's own partition, the
+   * script `join_events` does this.
    */
   async #refusalElsewhere({ token, rules }: Join): Promise<Counted['reason']> {
     const { partitions, settings } = this.#parts;

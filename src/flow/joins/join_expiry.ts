@@ -16,7 +16,7 @@ import {
   readJoin,
 } from './join_store.ts';
 
-/** Maximum joins whose expired join keys are closed in one call of the function that `joinExpiry` returns. */
+/** One call of the function that `joinExpiry` returns closes expired join keys of at most this many joins. */
 const MAX_JOINS = 100;
 /**
  * Up to this many joins with expired join keys are read, and up to MAX_JOINS of them are chosen. If only MAX_JOINS were
@@ -74,9 +74,9 @@ async function dueJoins(partition: Partition): Promise<string[]> {
 }
 
 /**
- * Waits until all events that other partitions have accepted for the join are in its queue, because one of them may
- * complete a join key that has expired meanwhile. Returns when the wait began (ms): the script closes only join keys
- * that had expired by then. Returns undefined if the bus has only one partition.
+ * Waits until the queue of the join has all events that other partitions have accepted for it so far. One of these
+ * events may still complete a join key before it is closed. Returns when the wait began (ms): the script closes only
+ * join keys that had expired by then. Returns undefined if the bus has only one partition.
  */
 async function moveWhatIsAccepted(
   { partition, partitions, outbox }: JoinExpiryParts,
@@ -102,8 +102,9 @@ async function expire(parts: JoinExpiryParts, token: string): Promise<void> {
   if (on_expiry) await guard.check(partition);
   const movedUntilMs = await moveWhatIsAccepted(parts, join);
   const isFull = on_expiry && (await areFullElsewhere(join, [on_expiry.topic], settings, partitions));
-  // Events about expired keys may go to a topic in another partition, and from the outbox of that partition to others.
-  // The script cannot see whether that outbox is full. If it is, a limit of 0 bytes keeps the script from closing keys.
+  // The topic of `on_expiry` may be in another partition, which passes the topic's events on through an outbox. The
+  // script cannot see whether that outbox is full. If it is, a limit of 0 bytes makes the script wait: it closes no
+  // keys.
   const limits = isFull ? { ...settings, maxOutboxBytes: 0 } : settings;
   const reply = await partition.runPermitted('expire_keys', {
     ...joinArguments(join, limits, partitions),

@@ -22,7 +22,7 @@ export type JoinLimits = Pick<
   | 'maxOutboxBytes'
 >;
 
-/** A join, with what a worker needs to note which of the awaited events have come. */
+/** What a worker must know of a join to count events for it. */
 export interface Join {
   token: string;
   rules: JoinRules;
@@ -106,9 +106,10 @@ export async function claimTopics(
 }
 
 /**
- * The join publishes to these topics, and each topic's partition passes the events on to others by its outbox. Returns
- * true if such an outbox is full, in another partition than the join's; that of the join's own is checked by the
- * scripts. A partition that does not answer counts as having room: meanwhile the events wait in the join's partition.
+ * A join may publish to a topic in another partition. That partition passes the events on to others through its
+ * outboxes. Returns true if an outbox that one of these topics needs is full. Does not check outboxes of the join's own
+ * partition, because the scripts do. A partition that does not answer counts as having room: meanwhile the events wait
+ * in the join's partition.
  */
 export async function areFullElsewhere(
   { token }: Join,

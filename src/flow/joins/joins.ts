@@ -30,9 +30,9 @@ export class Joins {
   }
 
   /**
-   * Creates or changes a join. If it is refused, `outcome` is the reason, and the join stays as it was. But the client
-   * may already be the publisher of topics to which the join should publish, if another call caused the refusal at the
-   * last moment.
+   * Creates or changes a join. If this is refused, `outcome` is the reason, and the join stays as it was. If another
+   * call causes the refusal at the last moment, one change may remain: the client has become the publisher of topics in
+   * other partitions, to which the join should publish.
    */
   async put(client: string, name: string, rules: JoinRules): Promise<Reply<'put_join'>> {
     const token = joinToken(name, client);

@@ -39,8 +39,9 @@ interface JoinsParts {
  */
 export function joinsApi({ joins, clients, pages, publicNames, subscribers }: JoinsParts): Route[] {
   /**
-   * Resolves with the token of the join that the request names, and with the price of finding it, in calls of the rate
-   * limit. Only viewers pay a price: they give the public name of the join's client, which must be searched.
+   * Resolves with the token of the join that the request names. `priceInCalls` says how many calls of the rate limit it
+   * costs to find the join. Only viewers pay, because they give the public name of the join's client, and the bus must
+   * search for it.
    */
   const meant = async (caller: Caller, name: string, client: string | undefined) => {
     const named = clientNamed(caller, client, 'client', 'your own join is');
