@@ -31,8 +31,8 @@ const NOTHING: Readonly<Holding> = { requests: 0, bytes: 0 };
 
 /**
  * Limits the requests with a body that a process handles at the same time, and the bytes of their bodies. Refuses
- * further requests at once. A client that has n requests gets another one only if places for n more stay free, so that
- * one client does not take all. The same holds for bytes.
+ * further requests at once. A client that has n requests gets another one only if n more places stay free. So one
+ * client gets no more than half of the places. The limit for bytes works alike.
  */
 export class Admission {
   readonly #maxRequests: number;

@@ -61,8 +61,7 @@ export function readBytes(
   });
   request.on('end', () => resolve(chunks.take()));
   request.on('close', () => {
-    // After a complete body, the promise is resolved already. No error is made then, because that is slow (it collects
-    // a stack trace).
+    // After a complete body, the promise is resolved already, and an error would have no effect.
     if (!request.readableEnded) reject(endedEarly(request.errored ?? undefined));
   });
   return promise;

@@ -91,8 +91,9 @@ export class CallLimits {
   }
 
   /**
-   * Runs `work`, which handles a call or makes a piece of a long answer, after the client's earlier work of the same
-   * kind. The two kinds, work that only reads (`reads`) and work that changes something, do not wait for each other.
+   * Runs `work` after the client's earlier work of the same kind. There are two kinds: work that only reads (`reads`),
+   * and work that changes something. They do not wait for each other. `work` handles a call, or makes a piece of a long
+   * answer.
    */
   inTurn<T>(client: string, reads: boolean, work: () => Promise<T>): Promise<T> {
     if (this.#clients.perSecond === 0) return work();
@@ -100,7 +101,8 @@ export class CallLimits {
   }
 
   /**
-   * Counts the length of an answer on a public route as used by the IP address that asked. `admit` counts the request.
+   * Counts the length of an answer on a public route against the rate of the caller's IP address. `admit` counts the
+   * request.
    */
   answeredStranger(request: IncomingMessage, bytes: number): void {
     this.#strangers.take(sourceOf(this.#proxies.addressOf(request)), bytes / BYTES_PER_CALL);

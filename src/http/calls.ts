@@ -19,7 +19,9 @@ import type { WorkBudget } from './work_budget.ts';
 
 /** A body longer than this (bytes) is decoded in parts, and other requests are served in between. */
 const LONG_BODY = 4096;
-/** If reading and checking a body takes longer than this, what was checked before it may be out of date. */
+/**
+ * If reading and checking a body takes longer than this, earlier checks are repeated, because they may be out of date.
+ */
 const LATE_MS = 50;
 
 /** A request whose route is known. */
@@ -134,8 +136,8 @@ export class Calls {
 
   /**
    * Judges the credentials of a call again, because they may have become invalid while the body arrived or the call
-   * waited. Publishes are too frequent to ask Redis each time (`isFrequent`): their handler does this itself, from a
-   * cache, and only after a long or late body.
+   * waited. Publishes are too frequent to ask Redis each time (`isFrequent`). Their handler judges the credentials from
+   * a cache, and only if the body was long or came slowly.
    */
   async #judgeAgain(route: Route, { request, caller }: Call, from: 'redis' | 'cache'): Promise<Caller> {
     // Only the login form has no caller, and its handler needs none.
@@ -185,8 +187,8 @@ export function takesBody(route: Route): boolean {
 /** Ignores the content type, because clients of the Ruby Routemaster send any. */
 function readBody({ body }: Route, text: string, maxBytes: number): unknown {
   if (!body) return undefined;
-  // Before parsing, refuses a body with too many delimiters (brackets, commas and quotes outside of strings), because
-  // they take long to parse. Even a trigger whose data has the maximum length, and only delimiters, has fewer.
+  // Too many delimiters (brackets, commas and quotes outside of strings) would take long to parse, so such a body is
+  // refused before. Even a trigger whose data has the maximum length, and only delimiters, stays below the limit.
   if (text.length > SHORT_TEXT && hasMoreDelimiters(text, maxBytes / MAX_CHARACTERS_PER_BYTE))
     throw new BusError('body_too_large', 'the body has too many values; send less');
   const isLeftOut = text === '' && body.schema.safeParse(undefined).success;

@@ -55,15 +55,15 @@ export class ConnectionReader {
   #unparsed: Buffer = NOTHING;
   #isDetached = false;
   #isSliced = false;
-  /** True while the parser may be in the middle of bytes that it got whole, although the connection is sliced now. */
+  /** True while the parser may still be busy with bytes that it got whole, before `readInSlices` was called. */
   #hasUnslicedBytes = false;
-  /** Number of body chunks in these bytes. */
+  /** Number of body chunks in the bytes that the parser got whole. */
   #unslicedChunks = 0;
   /** True if the body that is being parsed has tiny chunks, which take long to parse. */
   #hasTinyChunks = false;
   /** True while WorkBudget lets other work run before the next slice of tiny chunks. */
   #isWaitingForTurn = false;
-  /** True if WorkBudget has just let the next slice of tiny chunks be parsed. */
+  /** True if WorkBudget has permitted the parsing of the next slice of tiny chunks, and it has not begun. */
   #hasTurn = false;
 
   /** Takes over a socket that Node's server has just begun to serve. */
@@ -72,7 +72,7 @@ export class ConnectionReader {
     this.#requests = requests;
     this.#budget = budget;
     this.#mode = mode;
-    // Node's server has just added its `data` listener, as the last one. It passes bytes to the HTTP parser.
+    // Node's server has just added the last `data` listener. This listener passes bytes to the HTTP parser.
     this.#feed = socket.listeners('data').at(-1) as Feed;
     // Node resumes the socket after each answer, so it may have to be paused again.
     socket.on('resume', this.#resumed).on('close', this.#forget);
@@ -81,8 +81,8 @@ export class ConnectionReader {
 
   /**
    * From now on, gives the parser a small part of the arrived bytes at a time. Until now, Node's parser may have read
-   * the socket by itself. It stops that, perhaps in the middle of a body, when a `data` listener is added. Then nobody
-   * reads the socket until `push('')` starts the next read.
+   * the socket by itself. The new `data` listener makes Node's parser stop, perhaps in the middle of a body. Then
+   * nobody reads the socket, so `push('')` starts the next read.
    */
   readInSlices(): void {
     if (this.#isSliced) return;
@@ -93,11 +93,10 @@ export class ConnectionReader {
 
   /**
    * Must be called when the headers of a request were parsed. If its body is chunked, watches for tiny chunks: from now
-   * on, the parser gets a slice at a time, and if a slice takes it long, the chunks are tiny.
+   * on, the parser gets a slice at a time. If parsing a slice takes long, its chunks are tiny.
    *
-   * The bytes that came with the headers are still parsed whole, so the chunks in them are counted. If there are
-   * MAX_UNSLICED_CHUNKS of them, this looks like an attack, perhaps over several connections: then all connections are
-   * read in slices.
+   * Bytes that came with the headers may still be parsed whole, so the chunks in them are counted. MAX_UNSLICED_CHUNKS
+   * of these look like an attack, perhaps over several connections: then all connections are read in slices.
    */
   watchBody(response: ServerResponse): void {
     this.#hasTinyChunks = false;
@@ -121,7 +120,10 @@ export class ConnectionReader {
     });
   }
 
-  /** Gives the parser the bytes that have arrived, until it must get no more. Then reads on, or pauses the socket. */
+  /**
+   * Gives the parser the arrived bytes, until none is left or the parser must wait. Then reads on, or pauses the
+   * socket.
+   */
   goOn(): void {
     while (this.#unparsed.length > 0 && !this.#mustWait) {
       if (this.#hasTinyChunks && !this.#hasTurn) void this.#awaitTurn();
@@ -135,8 +137,9 @@ export class ConnectionReader {
   }
 
   /**
-   * Pauses the socket, and puts the unparsed bytes back into its buffer. If they were kept here, and the caller had
-   * ended its side of the connection, Node would take the request that they belong to for incomplete.
+   * Pauses the socket, and puts the unparsed bytes back into its buffer, where Node sees them. Otherwise, if the caller
+   * has ended its side of the connection, Node would think that the request is incomplete, and that no more of it will
+   * come.
    */
   #putBack(): void {
     this.#socket.pause();

@@ -8,7 +8,7 @@ import { checked } from './validation.ts';
 import { isFromOwnPage } from './well_formed.ts';
 
 const TOKEN_FIELD = 'form_token';
-/** Maximum fields of a form. The largest has 1,000 selected dead letters. Parsing 32,000 fields would take 30 ms. */
+/** Maximum fields of a form. The largest form selects 1,000 dead letters. Parsing 32,000 fields would take 30 ms. */
 const MAX_FIELDS = 2000;
 
 /** Returns who asks for a page. Throws unauthenticated if the page needs a login, and nobody is logged in. */

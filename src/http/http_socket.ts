@@ -31,8 +31,8 @@ const ALLOW_ALL = { Allow: 'GET, HEAD, POST, PUT, DELETE' };
 const REQUEST_LINE = /^[\w!#$%&'*+.^`|~-]+ \S+ HTTP\/1\.\d\r?$/;
 
 /**
- * Sends an error answer for bytes that the HTTP parser cannot read. Earlier requests may still be handled when Node
- * reports these bytes, so the error is sent after the answers to them.
+ * Sends an error answer for bytes that the HTTP parser cannot read. Node may report them while the bus still handles
+ * earlier requests, so the error is sent after the answers to these.
  */
 export function refuseUnreadable(error: ParserError, socket: HttpSocket): void {
   if (error.code === 'ECONNRESET') return void socket.destroy();
@@ -41,7 +41,7 @@ export function refuseUnreadable(error: ParserError, socket: HttpSocket): void {
   socket[REFUSED] = true;
   afterAnswers(socket, () => {
     const last = socket[CONNECTION]?.last;
-    // The bytes are part of the body of a request that has its answer, or the beginning of it. An error would be a
+    // The unreadable bytes are in the body of a request whose answer was sent, at least in part. An error would be a
     // second answer, or would come in the middle of the first.
     if (last?.headersSent && !last.req.complete) afterAnswer(last, socket, () => endAndClose(socket));
     else refuseMalformed(error, socket);

@@ -99,8 +99,9 @@ export class Pipeline {
   }
 
   /**
-   * Judges a request by its headers, the state of the process, and the rate of its address. Returns true if this has
-   * answered it: by a redirect, or because the process is full (see Admission). Throws the error of any other refusal.
+   * Judges a request by its headers, the state of the process, and the rate of its address. If the request must be
+   * redirected, or the process is full (see Admission), answers it and returns true. Throws the error of any other
+   * refusal.
    */
   async #answeredByHeaders(route: Route, { request, response }: Arrival): Promise<boolean> {
     const { forceSsl, proxies, dialect, ready, storageWatch, callLimits } = this.#parts;

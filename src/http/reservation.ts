@@ -40,7 +40,7 @@ interface Room {
   free(reservation: Reservation): void;
 }
 
-/** What one request takes of Admission's limits: one request, and the memory for its body. */
+/** What one request takes of Admission's limits: a place among the requests, and the memory for its body. */
 export class Reservation {
   readonly client: string;
   /**
@@ -48,7 +48,7 @@ export class Reservation {
    * `giveAhead` reduces them to the bytes that have arrived. Only Admission sets this.
    */
   heldBytes = 0;
-  /** When the last 64 KiB of the body were complete; at first, when its reading began. Shows whether it stalls. */
+  /** When the body last made progress (64 KiB more arrived), or its reading began. Shows whether the body stalls. */
   progressMs = clock.monotonicMs();
   readonly #room: Room;
   readonly #beganMs = this.progressMs;

@@ -88,9 +88,9 @@ export class HttpServer {
     this.#server.maxHeadersCount = 0;
     this.#server.maxConnections = all.maxConnections;
     this.#server.timeout = all.silenceTimeoutMs;
-    // A client such as `nc -N` ends its side of the connection behind its last request. Without this property, which
-    // @types/node lacks, Node would end ours too at that moment, and the answers would be lost. With it, Node does so
-    // after the last answer.
+    // A client such as `nc -N` ends its side of the connection after its last request. With this property, which
+    // @types/node lacks, Node ends its own side only after the last answer. Without it, Node would end it at once, and
+    // the answers would be lost.
     Object.assign(this.#server, { httpAllowHalfOpen: true });
     this.#takeRequests(listener);
     this.#takeTheRest();
@@ -150,7 +150,8 @@ export class HttpServer {
         : isTaken
           ? `port ${port} is taken; set PORT to another`
           : `${message} (HOST and PORT say where)`;
-      // A process that is stopping may still have the port, and another machine an address that floats.
+      // Both errors may pass: a process that is stopping may still have the port, or the address may move to this
+      // machine later.
       throw new BootError(`Cannot listen: ${advice}.`, { cause, mayPass: isTaken || isElsewhere });
     }
     return (this.#server.address() as AddressInfo).port;
@@ -198,7 +199,7 @@ export class HttpServer {
       hasAccepted = true;
     };
     this.#server.on('connection', note);
-    // The present turn may have looked for connections already.
+    // Waits for the next turn, because in the present one Node may have looked for connections already.
     await nextTurn();
     while (hasAccepted && clock.monotonicMs() < limitMs) {
       hasAccepted = false;

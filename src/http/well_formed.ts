@@ -26,7 +26,7 @@ const MAX_HEADERS = 100;
  * - if `Host` is missing in HTTP/1.1, a header of SINGLE comes twice, or there are too many headers;
  * - if there is another transfer coding than chunked;
  * - if a page of another site made a browser send the request. With `isLinkable` (pages of the console, public routes),
- *   a person may follow a link there.
+ *   a person may follow a link from another site.
  */
 export function checkHeaders(request: IncomingMessage, isLinkable = false): void {
   const { headers, rawHeaders, httpVersion } = request;
