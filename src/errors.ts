@@ -109,7 +109,7 @@ export class StorageUnavailable extends BusError {
     this.why = why;
   }
 
-  /** Returns the error for a caller that only reads, so that nothing can have been stored. */
+  /** Returns the error for a call that only reads. This error says that nothing was changed. */
   ofRead(): BusError {
     const detail = `${this.why}. Nothing was changed; try again in a moment.`;
     return new BusError(this.code, detail, { cause: this, headers: { 'Retry-After': '1' } });

@@ -24,8 +24,8 @@ const WORKERS_PER_SPARE = 3;
 const TICKS_PER_SPARE_ASK = 2;
 /**
  * An idle regular worker asks for a job once in this many ticks, if the bus has several partitions. A thread has
- * workers for each partition, so asking at each tick would cost many commands. With three, a worker could count as
- * dead, because three ticks can be as long as a lease.
+ * workers for each partition, so asking at each tick would cost many commands. Asking at each third tick would be too
+ * seldom: three ticks can be as long as a lease, after which a worker counts as dead.
  */
 const TICKS_PER_ASK_IF_PARTITIONED = 2;
 /**
@@ -63,8 +63,8 @@ export class ThreadWorkers {
     this.#onIdle = onIdle;
     this.#standstill = new Standstill(() => {
       this.#report();
-      // A standstill has just begun, in which spare workers take jobs. Jobs that became ready before have woken none of
-      // them, so one is woken here.
+      // A standstill has begun, so spare workers may take jobs now. Jobs may be ready already, so a spare worker is
+      // woken to ask for them.
       this.#spare.wake();
     });
     this.#regular = new Workers(

@@ -190,7 +190,7 @@ export class Workers {
 
   /**
    * Renews the leases of all jobs, and aborts the jobs whose lease has run out. Never rejects. If Redis fails, the next
-   * heartbeat tries again. It comes in time, because a lease lasts three ticks or more.
+   * tick renews the leases. That is early enough, because a lease lasts three ticks or more.
    */
   async #renewLeases(): Promise<void> {
     if (this.#held.size === 0) return;
