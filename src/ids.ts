@@ -15,8 +15,8 @@ export const uids = (count: number): string[] => Array.from({ length: count }, u
 const SPARE = 'spare.';
 
 /**
- * Returns ids for this many spare workers, which work only while the other workers of their thread hang. By these ids,
- * the metrics count spare workers apart.
+ * Returns ids for this many spare workers, which work only while the other workers of their thread hang. The metrics
+ * recognize spare workers by these ids, and count them separately.
  */
 export const spareUids = (count: number): string[] => uids(count).map((id) => `${SPARE}${id}`);
 
@@ -50,7 +50,9 @@ export function joinToken(name: string, client: string): string {
   return `join:${name}:${client}`;
 }
 
-/** Splits the token of a join into the join's name and its client's token. Undefined if it is a client's own token. */
+/**
+ * Splits the token of a join into the join's name and its client's token. Returns undefined for a client's own token.
+ */
 export function readJoinToken(token: string): { name: string; client: string } | undefined {
   const [, name, client] = JOIN_TOKEN.exec(token) ?? [];
   return name === undefined || client === undefined ? undefined : { name, client };

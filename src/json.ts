@@ -20,8 +20,8 @@ export const MAX_LEVELS = 66;
  */
 export const SHORT_TEXT = 65_536;
 /**
- * Maximum characters that one byte of a text can take in JSON. The maximum length of a request is calculated with this
- * number. Some encoders, such as Go's, write even `<` as an escape: `\u003c`.
+ * Maximum characters that an encoder writes for one byte of text. Go's encoder, for example, writes `<` as `\u003c`.
+ * The maximum length of a request is calculated with this number.
  */
 export const MAX_CHARACTERS_PER_BYTE = 6;
 /**
@@ -56,16 +56,16 @@ const [MIN, MAX] = [-(2n ** 63n), 2n ** 64n - 1n];
 /** Matches text that may contain half of a surrogate pair. */
 const SURROGATE = /\\u[dD][89a-fA-F]/;
 /**
- * Matches a surrogate pair, a single surrogate (captured), or any other escape. Other escapes must be matched to be
- * skipped: `\\ud800`, for example, is an escaped backslash, and no surrogate.
+ * Matches a surrogate pair, a single surrogate (captured), or any other escape. The search skips other escapes by
+ * matching them. For example, `\\ud800` is an escaped backslash and the text `ud800`, not a surrogate.
  */
 const ESCAPES = /\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(\\u[dD][89a-fA-F]..)|\\./g;
 
 /**
  * Parses JSON in a time proportional to its length. Whole numbers that a double cannot hold become JSON.rawJSON, so
  * that 64-bit ids keep their digits. Throws bad_body if the text is not JSON, or if the bus refuses it (see
- * Unfaithful). The detail of this error begins with `where`, the part of the request that has the text. `members` are
- * further fields of the error's problem document.
+ * Unfaithful). The message of this error begins with `where`, the part of the request that has the text. `members` are
+ * added to the JSON of the error answer.
  */
 export function parseJson(
   text: string,
@@ -141,7 +141,9 @@ export function firstCharacter(text: string, from = 0): number {
   return CHARACTER.exec(text)?.index ?? text.length;
 }
 
-/** Removes JSON's white space at both ends. `trim` would also remove what JSON does not allow there. */
+/**
+ * Removes JSON's white space at both ends. `trim` would also remove characters that are white space only in JavaScript.
+ */
 export function trimmed(text: string): string {
   const start = firstCharacter(text);
   let end = text.length;
