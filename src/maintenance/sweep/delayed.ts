@@ -33,7 +33,10 @@ async function sweepTopic(walk: Walk, topic: string): Promise<Reply<'sweep_delay
   }
 }
 
-/** Adds delayed events that have a text but no entry to `delayed:due:{topic}`; nothing else would publish them. */
+/**
+ * Adds an entry to `delayed:due:{topic}` for each delayed event that has a text but no entry. Nothing else would
+ * publish these events.
+ */
 async function enterTexts(walk: Walk, topic: string): Promise<void> {
   for await (const ids of walk.members('delayed_events', topic))
     for (const slice of slicesOf(ids, TEXTS)) await walk.repair('sweep_delayed_texts', { topic, ids: slice });

@@ -20,9 +20,9 @@ export const textOf = (job: Buffer): PackedJob => job.toString('latin1');
 export const bytesOf = (job: PackedJob): Buffer => Buffer.from(job, 'latin1');
 
 /**
- * Yields the jobs in all places of a queue. Reads the places in the order in which a job passes through them. So it
- * finds most of the jobs that move meanwhile in their new places. `waitingTokens` has the tokens of subscribers with
- * waiting jobs.
+ * Yields the jobs in all places of a queue. Reads the places in the order in which a job passes through them. So a job
+ * that moves meanwhile is usually found in its new place. `waitingTokens` has the tokens of subscribers with waiting
+ * jobs.
  */
 export async function* jobPlaces(
   walk: Walk,
@@ -63,7 +63,7 @@ export async function withoutBatch(walk: Walk, jobs: Buffer[]): Promise<Buffer[]
   const gone: Buffer[] = [];
   for (const slice of slices(deliveries)) {
     const batches = slice.map(({ bid }) => walk.partition.keys.batch(bid));
-    // Usually no batch is missing, and this one command is enough. Only otherwise is each batch asked for on its own.
+    // Usually no batch is missing, and this one command is enough. If one is missing, ask for each batch on its own.
     if ((await walk.ask((redis) => redis.exists(...batches))) === batches.length) continue;
     const found = await walk.ask((redis) => Promise.all(batches.map((each) => redis.exists(each))));
     gone.push(...slice.filter((_, index) => found[index] === 0).map(({ job }) => job));

@@ -15,8 +15,9 @@ interface JobClues {
   waitingTokens: Iterable<string>;
   jobless: Iterable<string>;
   /**
-   * Number of living workers of the Ruby Routemaster, or undefined if there are none. They would lose a delivery job
-   * that they take. So while there are any, lost delivery jobs are put into a list that they do not read.
+   * Number of living workers of the Ruby Routemaster, or undefined if there are none. Such a worker finds no batch for
+   * a delivery job, and loses the job. So while there are any, the sweep restores delivery jobs to a list that they do
+   * not read.
    */
   rubyWorkers?: number | undefined;
   maxJobs: number;
@@ -93,8 +94,8 @@ export class JobSweep {
   }
 
   /**
-   * Adds to `unindexed` the jobs in `place` that the index (`known`) lacks, up to `maxJobs` in all. Skips a job whose
-   * batch is gone if `acquire` will delete it there (`leftovers`).
+   * Adds to `unindexed` the jobs in `place` that the index (`known`) lacks, up to `maxJobs` in all. Skips a job without
+   * a batch if the script `acquire` deletes such jobs from this place (`leftovers`).
    */
   async #addUnindexed(place: Place, known: Map<PackedJob, number>, unindexed: Set<PackedJob>): Promise<void> {
     const others = place.jobs.filter((job) => !known.has(textOf(job)) && this.#isInPortion(job));

@@ -29,9 +29,9 @@ export async function sweepWorkers(walk: Walk, holding: Iterable<string>): Promi
 }
 
 /**
- * Restarts deliveries that would never go on by themselves. There are two cases: all jobs of a subscriber wait until
- * another of its jobs ends, but none is left that could end; or the subscriber has a probe, so that only this job may
- * run next, and it is gone.
+ * Restarts deliveries that would never go on by themselves. In one case, all jobs of a subscriber wait until another of
+ * its jobs ends, but no such job is left. In the other case, the subscriber has a probe, which is the only job that may
+ * run next, but this job no longer exists.
  */
 export async function sweepLanes(walk: Walk, waitingTokens: Iterable<string>): Promise<void> {
   for (const slice of slices(waitingTokens)) await walk.repair('sweep_lanes', { tokens: slice });

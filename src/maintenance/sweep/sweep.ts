@@ -18,8 +18,8 @@ interface SweepOptions {
   /** Maximum jobs of a queue that one sweep checks. If the queue has more, each sweep checks a random part of them. */
   maxJobs?: number;
   /**
-   * Number of living workers of a Ruby Routemaster. They would lose a delivery job that they take. So while there are
-   * any, lost delivery jobs are put into a list that they do not read (sweep_jobs.lua).
+   * Number of living workers of a Ruby Routemaster. Such a worker finds no batch for a delivery job, and loses the job.
+   * So while there are any, the sweep restores delivery jobs to a list that they do not read (sweep_jobs.lua).
    */
   rubyWorkers?: number;
 }

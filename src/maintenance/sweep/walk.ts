@@ -74,8 +74,8 @@ export class Walk {
 
   /**
    * Yields the members of a set or sorted set, or the fields of a hash. `name` is the key's name in LAYOUT, and `parts`
-   * are its variable parts. If `keys()` has listed all keys, a key without variable parts that was not among them is
-   * not read. This saves half of the commands in an idle partition.
+   * are its variable parts. Does not read a key without variable parts, such as `topics`, if `keys()` has found that it
+   * does not exist. This saves half of the commands in an idle partition.
    */
   async *members<N extends ScannedKey>(name: N, ...parts: Parameters<Keyspace[N]>): AsyncGenerator<Buffer[]> {
     const keyOf: (...parts: string[]) => string = this.partition.keys[name];
