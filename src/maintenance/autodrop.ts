@@ -24,8 +24,8 @@ const MAX_LOGS = 10;
 /** Minimum time between two log lines saying that dropping batches would not free enough memory. */
 const COMPLAIN_EVERY_MS = 60_000;
 /**
- * If dropping batches does not help, the job measures again only after this many times as long as the measurement took.
- * Meanwhile each refused publish queues the job. Without this rest, measurements of all batches would keep Redis busy.
+ * If dropping batches does not help, the job rests for this many times as long as its measurement took, and then
+ * measures again. Each refused publish queues the job, so without rests the measurements would keep Redis busy.
  */
 const REST_TIMES = 10;
 
@@ -34,8 +34,8 @@ type Drops = Omit<DropNotice, 'topics'>;
 type Dropped = Reply<'autodrop'>['drops'][number];
 
 /**
- * The arguments with which the next script call goes on counting a large batch. Before a batch is dropped, its events
- * are counted by topic, so that its subscriber can be told what it misses. For a large batch this takes several calls.
+ * How far the script has counted the events of a large batch. It counts them by topic before it drops the batch, so
+ * that the subscriber can be told what it misses. For a large batch this takes several calls.
  */
 type Begun = Omit<Arguments<'autodrop'>, 'orders' | 'deliveryLog'>;
 
@@ -102,9 +102,8 @@ export class Autodrop {
   }
 
   /**
-   * If Redis is short of memory, drops delivery logs, the longest first. Returns the shortage that is left after that.
-   * Returns undefined if none is left, or while the job rests (see REST_TIMES) because dropping batches did not help.
-   * Also returns undefined if `signal` is aborted during the measurement.
+   * If Redis is short of memory, drops delivery logs, the longest first. Returns the shortage that remains. Returns
+   * undefined if none remains, if the job rests (see REST_TIMES), or if `signal` is aborted during the measurement.
    */
   async #findShortage(signal: AbortSignal, mark?: number): Promise<Shortage | undefined> {
     const { partition, partitions } = this.#parts;
@@ -140,8 +139,8 @@ export class Autodrop {
         deliveryLog: this.#limits.deliveryLog,
       });
       begun = rest;
-      // For a spent order (`isSpent`) nothing more can be dropped, for example because workers are delivering all
-      // batches that are left. It leaves the plan as if an infinite number of batches had been dropped.
+      // For a spent order (`isSpent`), nothing more can be dropped, for example because workers are delivering all
+      // batches that are left. Infinity removes the order from the plan.
       const dropped = orders.map(({ deleted, isSpent }) => (isSpent ? Number.POSITIVE_INFINITY : deleted));
       plan = withoutDropped(plan, dropped);
       yield* drops;
@@ -149,9 +148,9 @@ export class Autodrop {
   }
 
   /**
-   * Returns what this partition must drop, so that all partitions in its Redis together free `freeBytes`. With the
-   * policy `fair`, takes its orders from one plan for all partitions. With `oldest`, its part is in proportion to what
-   * it holds.
+   * Returns what this partition must drop, so that all partitions in its Redis together free `freeBytes`. The policy
+   * `fair` makes one plan for all these partitions, of which this partition takes the orders for its own subscribers.
+   * With `oldest`, each partition drops in proportion to the bytes that it holds.
    */
   async #plan({ holdings, own }: Shortage, freeBytes: number, signal: AbortSignal): Promise<DropOrder[]> {
     if (this.#limits.dropPolicy === 'oldest') {
@@ -164,8 +163,8 @@ export class Autodrop {
     const orders: DropOrder[] = [];
     for (const { token, bytes } of fairLosses(holdings, freeBytes)) {
       if (!tokens.has(token)) continue;
-      // The oldest batches are measured, because they may be much shorter than all others. If their number were
-      // computed from the mean size, 2,000 short ones before 20 long ones would take 16 plans, and each takes a second.
+      // Measure the oldest batches, because they may be much smaller than the mean. With 2,000 small batches before 20
+      // large ones, an estimate by the mean would take 16 plans of a second each.
       const { batches } = await measureOldest(this.#parts.partition, token, bytes, signal);
       if (batches > 0) orders.push({ token, maxDeleted: batches });
     }

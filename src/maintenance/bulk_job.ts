@@ -56,9 +56,9 @@ export function bulkJob({ partition, config, recorder, stopping, log }: BulkJobP
             return triedAgainIn(REST_MS);
           state = await step(String(owner), part);
         }
-        // Redis knows where to go on, unless the operation is over. In the state `next`, one subscriber is done and
-        // another follows. In the state `lost`, the call changed nothing: another worker has done this subscriber, or
-        // the operation was cancelled or replaced.
+        // Unless the operation is over, Redis knows where to go on. In the state `next`, the next subscriber follows.
+        // In the state `lost`, the call has changed nothing, because another worker has done this subscriber, or the
+        // operation was cancelled or replaced.
         part = state === 'over' ? undefined : await read();
       }
     } catch (error) {
@@ -82,8 +82,8 @@ export function bulkJob({ partition, config, recorder, stopping, log }: BulkJobP
 
 /**
  * Returns what is left of a bulk operation in this partition. `tokens` has the tokens of the subscribers whose dead
- * letters must be counted, retried or purged; the one at `tokenIndex` is next. Returns undefined if the operation waits
- * for its owner, is over, or was replaced by a newer one.
+ * letters must be counted, retried or purged; the one at `tokenIndex` is next. Returns undefined if the owner must
+ * first confirm the operation, or if it is over or was replaced by a newer one.
  */
 async function partOf(partition: Partition, owner: string, id: string): Promise<Part | undefined> {
   const record = await partition.command((redis, keys) => redis.hgetall(keys.bulk(owner)));

@@ -17,7 +17,7 @@ export interface DropOrder {
   maxDeleted: number;
 }
 
-/** What a subscriber must lose: so many `bytes`. `part` is the same as a fraction of all that it holds (up to 1). */
+/** What a subscriber must lose: in `bytes`, and as the `part` (from 0 to 1) of all that it holds. */
 interface Loss {
   token: string;
   bytes: number;

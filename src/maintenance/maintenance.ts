@@ -37,12 +37,15 @@ const WORKERS = 2;
 const WORKERS_IF_PARTITIONED = 3;
 
 interface MaintenanceParts extends Omit<JobParts, 'config' | 'stopping'> {
-  /** The partitions, for moves of triggers. With ROUTEMASTER_MIN_REPLICAS, a call waits for that many replicas. */
+  /**
+   * The partitions for moving triggers. If ROUTEMASTER_MIN_REPLICAS is set, a call on them waits until that many
+   * replicas have the change.
+   */
   confirmed: Partitions;
   outbox: Outbox;
   /**
-   * Wakes the workers when a job is ready, and the scheduler when there is a deadline before the one it waits for.
-   * `Maintenance.stop` closes it.
+   * Wakes the workers when a job is ready, and the scheduler when a new deadline is earlier than the one it waits for.
+   * `Maintenance.stop` closes this.
    */
   wakeups: Wakeups;
 }
@@ -55,7 +58,10 @@ export class Maintenance {
   readonly #workers: Workers;
   readonly #wakeups: Wakeups;
   readonly #scheduler: Scheduler;
-  /** Watches for Ruby processes after a takeover. Undefined for several partitions, because they never take over. */
+  /**
+   * Watches for Ruby processes after a takeover. Undefined if the bus has several partitions: such a bus never takes
+   * over.
+   */
   readonly #watchRuby: (() => Promise<void>) | undefined;
   #watching: Promise<void> | undefined;
   readonly #queue: Queue;

@@ -9,8 +9,8 @@ import type { Partitions } from '../store/partitions.ts';
 import { lastingJob } from './lasting_job.ts';
 
 /**
- * Maximum time for one run of an `outbox` job for a single slow partition (see `outboxJob`). Then the job goes back to
- * the queue, so that the worker can run other jobs.
+ * Maximum time for one run of an `outbox` job that serves only one slow partition (see `outboxJob`). Then the job goes
+ * back to the queue, so that the worker can run other jobs.
  */
 const RUN_MS = 500;
 

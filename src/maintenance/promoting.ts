@@ -7,11 +7,13 @@ const PROMOTE_SLICE = 500;
 interface Promoted {
   promoted: number;
   /**
-   * The time until the next scheduled job is due, precise to a µs. 0 if this call left due jobs for the next, undefined
-   * if no job is scheduled.
+   * The time until the next scheduled job is due, precise to a µs. 0 if this call has left due jobs for the next call.
+   * Undefined if no job is scheduled.
    */
   nextDueMs: number | undefined;
-  /** For each kind of AGENDA, the time until the first entry is due: 0 if it is due now, undefined if there is none. */
+  /**
+   * The time until the first entry of each kind in AGENDA is due. 0 if it is due now, undefined if there is no entry.
+   */
   agendaDueMs: Record<AgendaKind, number | undefined>;
 }
 

@@ -5,9 +5,9 @@ import type { Commands, Partition } from '../store/partition.ts';
 const KEYS_PER_SCAN = 300;
 
 /**
- * What a takeover of a Ruby Routemaster's Redis would find there. `count`: all batches. `events`: the events in them.
- * `jobless`: batches that no job would deliver. `unindexed`: batches that are missing in `batches:index`. `unreadable`:
- * batches that do not begin with a subscriber, a time and a number of attempts.
+ * What a takeover of a Ruby Routemaster's Redis would find there. In `batches`, `count` is the number of all batches,
+ * and `events` the number of their events. No job would deliver the `jobless` batches. The `unindexed` ones are missing
+ * in `batches:index`. The `unreadable` ones do not begin with a subscriber, a time and a number of attempts.
  */
 export interface FoundBatches {
   batches: { count: number; events: number; jobless: number; unindexed: number; unreadable: number };

@@ -6,9 +6,9 @@ interface Report {
   text: string;
 }
 
-/** What the report says of the environment variables of the bus. */
+/** What the report says about the environment variables of the bus. */
 export interface EnvironmentNotes {
-  /** Faults that would keep web from starting after the takeover from the Ruby Routemaster. */
+  /** Faults that would keep web processes from starting after the takeover from the Ruby Routemaster. */
   toDo: readonly string[];
   toKnow: readonly string[];
 }

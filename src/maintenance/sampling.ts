@@ -60,8 +60,8 @@ export function sampleJob(parts: { config: Config; partitions: Partitions; log: 
     const reading = { atMs: found.nowMs, subscribers, totalsOf, topics, memory, partitions: ofPartitions };
     const beforeMs = before?.atMs ?? 0;
     let standings: string | undefined = packStandings(standingsAt(reading, before));
-    // The first of `samples` is that of the whole bus. It is stored first, because a late one would leave a gap in the
-    // history of the bus. A late sample of a topic or subscriber leaves no gap: until it comes, the figures count as
+    // The first of `samples` is that of the whole bus, and is stored first. If it came late, the history of the bus
+    // would have a gap. A late sample of a topic or subscriber leaves no gap: until it comes, the figures count as
     // unchanged.
     for (const [partition, its] of Map.groupBy(samples, (sample) => partitions.ofSubject(sample)))
       for (const slice of slicesOf(its, SAMPLES_PER_CALL)) {
@@ -163,9 +163,9 @@ function samplesOf({ bus, topics, subscribers }: AllFigures, limit: number, befo
 }
 
 /**
- * Returns functions that return the figures of a topic or subscriber at `before`, the previous sample, or undefined if
- * they are not known. What is missing in `before` was new after it, and had figures of 0. But this is not sure if there
- * are several partitions, because one of them may have been unreachable.
+ * Returns functions that return the figures of a topic or subscriber in `before`, the previous sample. A topic or
+ * subscriber that is missing there is new, so its figures were 0. But if there are several partitions, it may only have
+ * been unreachable. Then the functions return undefined, as they do without a previous sample.
  */
 function figuresBefore(before: Standings | undefined) {
   const topics = new Map(before?.topics.map(({ name, totalPublished }) => [name, totalPublished]));

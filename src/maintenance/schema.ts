@@ -33,7 +33,7 @@ export async function prepareStorage(
   await partition.prepare();
   await tryScripts(partition);
   const found = await partition.command((redis, keys) => redis.get(keys.schema()));
-  // If another program has written `found`, it may be no number. `!(… <= …)` refuses such a value too; `>` would not.
+  // If another program has stored text here, Number(found) is NaN. `!(… <= …)` refuses NaN too; `>` would not.
   if (found !== null && !(Number(found) <= SCHEMA)) {
     const advice = `this release knows layout ${SCHEMA}. Run the release that wrote it, or a newer one.`;
     throw new BootError(`The data in Redis has layout ${found}; ${advice}`);
@@ -63,7 +63,7 @@ export async function takenOverAtMs(partition: Partition): Promise<number | unde
 /**
  * Makes the numbers of a partition's new outbox entries higher than those that the other partitions have applied. This
  * is needed if the partition's Redis has lost its last number: the others would ignore entries with lower numbers. It
- * must come before `adopt`, because other processes may accept events after that.
+ * is done before the script `adopt` stores the layout version, because other processes may accept events from then on.
  */
 async function continueOutbox(partition: Partition, others: readonly Partition[], log: Log): Promise<void> {
   const applied = await Promise.all(

@@ -50,9 +50,9 @@ export async function lastingShortage(
 }
 
 /**
- * Finds out what autodrop can drop in the Redis that has `partition`, from all partitions in it. Returns undefined if
- * the measurement was ended early because `signal` is aborted. If this call shares the measurement of another job (see
- * `measureHoldings`), the signal of that job ends it.
+ * Measures what autodrop can drop from all partitions in the Redis of `partition`. Returns undefined if `signal` is
+ * aborted before the end. If this call joins a measurement that another job has begun (see `measureHoldings`), only the
+ * signal of that job ends it.
  */
 export async function measureShortage(
   partitions: Partitions,
@@ -75,9 +75,10 @@ export async function measureShortage(
 }
 
 /**
- * Returns the bytes of the outbox entries that wait to be moved to other partitions: of all, and of those that stay in
- * this Redis as batches, because their target (one of `there`) is in it too. The target is known only of entries that
- * were set aside for a slow partition. All others count as staying, so `staying` may be too high.
+ * Returns the bytes of the outbox entries that wait in `partition` for other partitions: of all entries, and of the
+ * staying ones. An entry stays in this Redis, as a batch, if its target (one of `there`) is in it too. The target is
+ * known only of entries that were set aside for a slow partition. All others count as staying, so `staying` may be too
+ * high.
  */
 async function readOutboxes(partition: Partition, there: readonly Partition[]) {
   const [outbox, aside] = await partition.command((redis, keys) =>
@@ -90,15 +91,15 @@ async function readOutboxes(partition: Partition, there: readonly Partition[]) {
 }
 
 /**
- * If more than this part of the stored data is not in the estimates, all batches are measured. Otherwise a client whose
- * estimate is too low, by chance or because it arranges its events so, would lose nothing, and others in its place.
+ * If the estimates lack more than this part of the stored data, all batches are measured. Otherwise a client with too
+ * low an estimate, by chance or on purpose, would lose nothing, and other clients would lose data in its place.
  */
 const MAX_UNEXPLAINED = 1 / 8;
 
 /**
- * Returns the holdings of each of these partitions of a Redis: estimates, unless too much of its memory is not in them.
- * Then all batches are measured, in one partition after the other. A million take about 4 s, in steps of 0.3 ms of
- * Redis. Returns undefined if that was ended early.
+ * Returns the holdings of each of these partitions, which are in one Redis. They are estimates, unless the estimates
+ * lack too much of the used memory (MAX_UNEXPLAINED). Then all batches are measured, in one partition after the other.
+ * A million take about 4 s, in steps of 0.3 ms of Redis. Returns undefined if `signal` is aborted meanwhile.
  */
 async function holdingsIn(
   there: readonly Partition[],
@@ -125,11 +126,12 @@ function droppableIn(found: readonly Holdings[]): number {
 }
 
 /**
- * Returns the size (bytes) to which autodrop should reduce the stored data. Autodrop cannot drop the `otherBytes`.
- * `stayingBytes` of them are outbox entries: once they are moved, they are batches in this Redis, and can be dropped.
- * - `otherBytes` are at most `lowMark`, as usual: `lowMark`.
- * - They are between `lowMark` and `highMark`: halfway from `otherBytes` to `highMark`. So the queues keep some room.
- * - They are above `highMark` only because of `stayingBytes`: halfway from `highMark` to `max`.
+ * Returns the size (bytes) to which autodrop should reduce the stored data. It depends on `otherBytes`, the data that
+ * autodrop cannot drop. `stayingBytes` of these are outbox entries: once moved, they are batches in this Redis, and can
+ * be dropped.
+ * - Up to `lowMark`, as usual: `lowMark`.
+ * - Between `lowMark` and `highMark`: halfway from `otherBytes` to `highMark`, so that the queues keep some room.
+ * - Above `highMark` only because of `stayingBytes`: halfway from `highMark` to `max`.
  * - Otherwise: undefined, because dropping would not help.
  */
 function targetOf(
@@ -143,8 +145,8 @@ function targetOf(
 }
 
 /**
- * Maximum batches that one script call measures as a sample, and also the maximum for dead letters. 500 take Redis
- * about 1 ms. Fewer would give a worse estimate if a few large batches have most of the bytes.
+ * Maximum batches, and also maximum dead letters, that one script call measures as a sample. 500 take Redis about 1 ms.
+ * Fewer would give a worse estimate if a few large batches have most of the bytes.
  */
 const SAMPLE = 500;
 const MIN_SAMPLE_EACH = 5;
@@ -172,13 +174,13 @@ async function estimateHoldings(partition: Partition): Promise<Holding[]> {
 
 type Measuring = (estimates: readonly Holding[], signal: AbortSignal) => Promise<Holding[] | undefined>;
 
-/** By partition: the measurement that the jobs share. */
+/** The shared measurement of each partition (`measureHoldings`). */
 const measuringIn = new WeakMap<Partition, Measuring>();
 
 /**
  * Measures all batches and dead letters of the subscribers in `estimates`. Returns undefined if `signal` is aborted
- * before the end. The autodrop jobs of all partitions in a Redis do this at the same time: those of this process share
- * a measurement. When each of 16 made its own, 300,000 batches took them 17 s.
+ * before the end. The autodrop jobs of all partitions in a Redis call this at the same time, so those of one process
+ * share a measurement. When each of 16 jobs made its own, 300,000 batches took 17 s.
  */
 function measureHoldings(partition: Partition, ...args: Parameters<Measuring>): ReturnType<Measuring> {
   const measuring =
@@ -194,8 +196,9 @@ function measureHoldings(partition: Partition, ...args: Parameters<Measuring>): 
 }
 
 /**
- * Measures dead letters and then batches of a subscriber, the oldest first, in the order in which autodrop drops them.
- * Ends when they have `maxBytes`, or when `signal` is aborted. Returns how many it has measured, and their bytes.
+ * Measures the dead letters and then the batches of a subscriber, the oldest first, in the order in which autodrop
+ * drops them. Ends when the measured ones have `maxBytes` in all, or when `signal` is aborted. Returns their number and
+ * bytes.
  */
 export async function measureOldest(
   partition: Partition,

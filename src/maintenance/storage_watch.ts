@@ -13,7 +13,10 @@ const LACKING =
   'Redis does not have the data of the bus, which ROUTEMASTER_REQUIRE_DATA requires. Correct ROUTEMASTER_REDIS_URL ' +
   `or ROUTEMASTER_REDIS_PREFIX if one of them is wrong. If both are right, the data is lost. ${ADVICE}`;
 
-/** True if this partition has the data of a bus: its preparation for the bus stores `schema`, which stays. */
+/**
+ * True if this partition has the data of a bus. The key `schema` is stored when a process prepares the partition, and
+ * stays.
+ */
 async function hasData(partition: Partition): Promise<boolean> {
   return (await partition.command((redis, keys) => redis.exists(keys.schema()))) === 1;
 }
@@ -32,8 +35,8 @@ export async function requireData(partitions: readonly Partition[], log: Log): P
 }
 
 /**
- * Maximum time for which a request waits until Redis has been checked (`look`). It is short, because the bus may use
- * several Redises, and one of them may hang.
+ * Maximum time for which a request waits for a check of all Redises (`look`). It is short, because one Redis that hangs
+ * would hold up even requests that do not need it.
  */
 const PATIENCE_MS = 100;
 /**
@@ -87,8 +90,8 @@ export class StorageWatch {
     if (!mustWait) return undefined;
     return this.#looking?.then(() => {
       if (this.#isLost) throw new StorageLost();
-      // If the process has connected again since `look` began, `look` may have asked the Redis of before, such as the
-      // old master in a failover. So the present Redis is checked too: it may lack the data.
+      // If the process has connected again since `look` began, the answer may come from the previous Redis, such as the
+      // old master in a failover. The present Redis may lack the data, so it is checked too.
       return this.check();
     });
   }
