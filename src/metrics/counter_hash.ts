@@ -53,8 +53,8 @@ function text(value: unknown): string {
 
 /** Reads a hash of counters in pieces, since a large one would block Redis. Throws StorageUnavailable. */
 export async function readPacked(partition: Partition, name: 'counters' | 'counters_reported') {
-  // A Map, because HSCAN may return a field twice. `callBuffer`, because `hscan` would damage the binary fields by
-  // decoding them as UTF-8.
+  // The result is a Map, because HSCAN may return a field twice. `callBuffer` returns bytes; `hscan` would damage the
+  // binary fields by decoding them as UTF-8.
   const counts = new Map<string, [field: Buffer, count: number]>();
   const scan = partition.scan(async (redis, keys, cursor) => {
     const reply = await redis.callBuffer('HSCAN', keys[name](), cursor, 'COUNT', FIELDS_PER_SCAN);

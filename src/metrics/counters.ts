@@ -23,7 +23,7 @@ interface Cell {
 
 /**
  * The counts that one script call adds to those in Redis. If the reply is lost, the same flush is sent again. Redis
- * knows it by its number, and adds no count twice.
+ * recognizes the flush by its number, and adds no count twice.
  */
 interface Flush {
   number: number;
@@ -120,8 +120,8 @@ export class Counters {
 
   /**
    * Returns the counts of this process that Redis refuses at present, for a counter of the whole bus. Returns none
-   * while flushes succeed, because those counts reach Redis within the flush interval, and none after the reply to a
-   * flush was lost, because Redis may have added those counts already.
+   * while flushes succeed, because the counts then reach Redis within the flush interval. Also returns none after the
+   * reply to a flush was lost, because Redis may already have added the counts.
    */
   notAccepted(name: CounterName): { tags: Tags; value: number }[] {
     const outgoing = this.#outgoing.get(this.#partitions.control);

@@ -49,7 +49,7 @@ interface Shown {
   values: Series[];
 }
 
-/** A figure of those that Redis has, or of those of this process that Redis does not accept at present. */
+/** A figure from Redis, or a count of this process that Redis refuses at present. */
 type ShownFigure = Pick<Figure, 'name' | 'value' | 'tags'>;
 
 export interface ExpositionParts extends FigureParts {
@@ -71,7 +71,7 @@ export async function exposition(parts: ExpositionParts): Promise<string> {
   return texts.join('\n') + (await ownMetrics());
 }
 
-/** Begins to measure this process when first called, as processes that nobody asks need not be measured. */
+/** Begins to measure this process at the first call, so that a process whose metrics nobody reads does no such work. */
 async function ownMetrics(): Promise<string> {
   measuring ??= beginMeasuring();
   await measuring;
@@ -85,7 +85,7 @@ function beginMeasuring(): Promise<void> {
   return sleep(SAMPLED_MS);
 }
 
-/** Returns the text of one family. Lets the event loop do other work first, because a long text takes some ms. */
+/** Returns the text of one metric. Lets the event loop do other work first, because a long text takes some ms. */
 async function textOf(shown: Shown): Promise<string> {
   await nextTurn();
   const registry = new Registry();

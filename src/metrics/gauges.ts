@@ -23,8 +23,8 @@ export type GaugeLimits = MemoryLimits & Pick<Config, 'leaseMs'>;
  * The gauges of the partitions that can be reached. `missing` has the other partitions. `memory` is that of the fullest
  * Redis. `replicas` is the smallest number of replicas that any Redis has. `cpuSeconds` is the CPU time of all Redises
  * together since they started; it is empty if one cannot be reached, because the sum of the others would be too low.
- * `begunAtMs` is the time at which the bus began, or a later one at which a partition that had lost its data began anew.
- * It is undefined if release 1.0.0 began the bus, because that stored no time.
+ * `begunAtMs` is when the bus began. If a partition has lost its data since and begun anew, it is the time of this new
+ * beginning. It is undefined if release 1.0.0 began the bus, because that release stored no time.
  */
 export type GaugeReading = Awaited<ReturnType<typeof readGauges>>;
 
@@ -89,7 +89,8 @@ async function readPartition(partition: Partition, leaseMs: number) {
     ]),
   );
   const nowMs = msOf(time);
-  // Dead workers are in these keys until another worker scrubs them: for ever, if the last worker process was killed.
+  // Skips dead workers. Redis keeps them until a living worker scrubs them: for ever, if the last worker process was
+  // killed.
   const live = heard && delivering?.filter((worker) => nowMs - (heard.get(worker) ?? 0) <= leaseMs);
   const spare = live?.filter(isSpareWorker).length ?? 0;
   const [subscribers, delayed, triggers, ...queues] = await Promise.all([

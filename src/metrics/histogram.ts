@@ -7,7 +7,7 @@ const DELIVERY_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 1
 const LATENCY_SECONDS = [0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200, 86_400];
 /**
  * Upper bounds of the buckets for lateness, in seconds. Lateness is the time from when an event is due until it is
- * published: a few ms on an idle bus, perhaps a day after an outage.
+ * published. It is a few ms on an idle bus, and may be a day after an outage.
  */
 const LATENESS_SECONDS = [
   0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200, 86_400,

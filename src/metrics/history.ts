@@ -20,8 +20,7 @@ type AnyFigures = Partial<Figures<'bus'>>;
 
 /**
  * The two resolutions of a history. `ms` is the time from one entry to the next. `kept` is the maximum number of
- * entries. It is the number of points of the longest plot and one more, because a point can be the difference between
- * two entries.
+ * entries: the points of the longest plot and one more, because a point can be the difference between two entries.
  */
 export const STEPS = {
   fine: { ms: 10_000, kept: 361 },
@@ -186,10 +185,12 @@ interface Change {
 }
 
 /**
- * Returns how the figures of the bus, a topic or a subscriber changed from each sample of the bus to the next. Samples
- * are identified by slots: the time of a sample divided by the interval between samples. `sampled` has the slots of the
- * samples of the bus, and the keys of the map are such slots. A topic or subscriber has an entry in `entries` only if
- * its figures had changed, and only while it was among the busiest. A slot without an entry counts as unchanged.
+ * Returns how the figures of the bus, a topic or a subscriber changed from each sample of the bus to the next. A slot
+ * identifies a sample: its time divided by the interval between samples. `sampled` has the slots of the samples of the
+ * bus, and each change has such a slot as its key.
+ *
+ * A topic or subscriber has an entry in `entries` only when its figures had changed and it was among the busiest. At
+ * any other slot, its figures count as unchanged.
  */
 function changesOf(sampled: readonly number[], entries: readonly Entry[]): Map<number, Change> {
   const changes = new Map<number, Change>();

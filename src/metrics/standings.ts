@@ -5,7 +5,7 @@ import type { Reply } from '../store/contracts.ts';
 import type { Memory } from '../store/memory.ts';
 import type { Partitions } from '../store/partitions.ts';
 
-/** In a rate, a measurement counts less with age: after this time, about a third as much as at first. */
+/** A rate is a running mean. After this time, a measurement counts about a third as much as at first. */
 const WINDOW_MS = 60_000;
 /** A rate below this (in events or bytes a second) is rounded to 0. */
 const MIN_RATE = 1e-6;
@@ -44,7 +44,7 @@ export interface Standing {
   sinceMs: number;
 }
 
-/** How many events a topic had when the job `sample` last ran, and how many were published to it a second. */
+/** The figures of a topic when the job `sample` last ran. `published` is the rate then, in events a second. */
 export interface TopicStanding {
   name: string;
   published: number;
@@ -61,7 +61,7 @@ export interface Standings {
   subscribers: Standing[];
   /** The same for joins. */
   joins: Standing[];
-  /** The figures and rates of each topic with a count. */
+  /** The figures and rates of each topic that has a counter. */
   topics: TopicStanding[];
   /**
    * Number of subscribers that the sample found, including joins. A listing compares it with the present number, to
@@ -90,7 +90,7 @@ export interface PartitionTotals {
 
 interface ReadStandings extends Standings {
   isOutdated: boolean;
-  /** How many events are published to each topic with a count, a second. */
+  /** Number of events that are published each second to each topic that has a counter. */
   topicRates: ReadonlyMap<string, number>;
 }
 
@@ -98,7 +98,7 @@ export interface StandingsReading {
   atMs: number;
   subscribers: Reply<'census'>['subscribers'];
   totalsOf: (token: string) => Pick<PartitionTotals, 'delivered' | 'failed'>;
-  /** Number of events published to each topic with a count. */
+  /** Number of events published to each topic that has a counter. */
   topics: [name: string, published: number][];
   memory: Pick<Memory, 'used' | 'highMark'>;
   partitions?: Standings['partitions'];
@@ -119,8 +119,8 @@ export function standingsAt(reading: StandingsReading, before: Standings | undef
   const known = new Map(membersOf(before).map((each) => [each.token, each]));
   const rate = (now: number, then: number | undefined, last: number | undefined, sinceMs = 0) =>
     then === undefined ? 0 : mean(last ?? 0, ((now - then) * 1000) / elapsedMs, elapsedMs, atMs - sinceMs);
-  // Stands for a subscriber or topic that the previous sample (`before`) does not have: a new one, whose totals were 0.
-  // Undefined with several partitions, because it may be an old one whose partition was unreachable then.
+  // The previous figures of a subscriber or topic that the previous sample (`before`) lacks: it is new, so they were 0.
+  // Undefined if there are several partitions, because its partition may only have been unreachable then.
   const newcomer = before && !reading.partitions ? { ...NOTHING, sinceMs: before.atMs } : undefined;
   const all = reading.subscribers.map((each): Standing => {
     const last = known.get(each.token) ?? newcomer;
@@ -247,7 +247,7 @@ function standingOf<T>(fields: readonly (keyof T & string)[], row: unknown[]): T
 
 /**
  * The figures of all subscribers when the job `sample` last ran. A process reads them at most every ten seconds, and
- * shows the same ones to all callers.
+ * gives all callers the same figures.
  */
 export class LatestStandings {
   readonly #partitions: Partitions;
