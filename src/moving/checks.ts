@@ -12,7 +12,9 @@ import { scanned } from './scanning.ts';
 import type { Side } from './side.ts';
 import type { StoredMove } from './stored_move.ts';
 
-/** Throws BootError unless the source has a stopped bus with one partition and the layout of this release. */
+/**
+ * Throws BootError unless the source of the move has a stopped bus with one partition and the layout of this release.
+ */
 export async function checkSource({ partitions, prefix }: Side, leaseMs: number): Promise<void> {
   const { control: source } = partitions;
   const [schema, count] = [
@@ -112,8 +114,8 @@ async function otherConnections(source: Partition): Promise<Partial<Record<strin
 }
 
 /**
- * Throws BootError unless the target can hold a bus and is empty. Otherwise the move would mix the data of two buses.
- * Data from an earlier run of the same move are no error.
+ * Throws BootError unless the target can hold a bus and is empty, so that a move never mixes the data of two buses.
+ * Data from an earlier run of the same move is no error.
  */
 export async function checkTarget(source: Side, target: Side, stored: StoredMove, log: Log): Promise<void> {
   for (const [partition] of target.partitions.byRedis()) if (partition) await checkServer(partition, log);

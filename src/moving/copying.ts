@@ -31,7 +31,10 @@ export async function* copyKeys(moving: Moving): AsyncGenerator<number> {
   await addUp(target, [...delaying]);
 }
 
-/** Stores the totals of each partition: of the delayed events of each of these clients, and of all delivery logs. */
+/**
+ * Stores the totals of each partition: number and bytes of the delayed events of each of these clients, and the number
+ * of records in all delivery logs.
+ */
 async function addUp({ all }: Partitions, clients: readonly string[]): Promise<void> {
   for (const partition of all) {
     for (const tokens of slicesOf(clients, CLIENTS_PER_CALL))
@@ -127,7 +130,8 @@ async function send(writes: Writes): Promise<void> {
     await partition.command(async (redis) => {
       const pipeline = redis.pipeline();
       for (const [verb, ...args] of commands) pipeline.call(String(verb), ...args);
-      // The reply to EXEC is a list, and may contain the error of a command in the transaction. So `flat` opens it.
+      // The reply to EXEC is itself a list of replies, and one of them may be an error. `flat` puts them beside the
+      // others.
       const failed = (await replies(pipeline)).flat().find((reply) => reply instanceof Error);
       if (failed) throw failed;
     });
@@ -150,8 +154,8 @@ function add(writes: Writes, partition: Partition, command: Command): void {
  */
 function expiring(type: string, key: string, commands: Command[], expiresMs: number): Command[] {
   if (expiresMs < 0) return commands;
-  // One command in place of four (MULTI, SET, PEXPIREAT, EXEC): a bus may have a million idempotency keys, and each is
-  // copied to every partition.
+  // Write a string by one command instead of four (MULTI, SET, PEXPIREAT, EXEC): a bus may have a million idempotency
+  // keys, and each is copied to every partition.
   if (type === 'string') return commands.map((command) => [...command, 'PXAT', expiresMs]);
   return [['MULTI'], ...commands, ['PEXPIREAT', key, expiresMs], ['EXEC']];
 }
