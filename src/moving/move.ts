@@ -27,9 +27,8 @@ interface Move {
   target: Side;
   leaseMs: number;
   /**
-   * If true, the bus is moved even if other connections run scripts in the source's Redis, because the user has said
-   * that these connections belong to another bus. If false, such connections make the move fail, because they may
-   * belong to this bus.
+   * If false, other connections that run scripts in the source's Redis make the move fail, because processes of this
+   * bus may have them. If true, such connections are ignored: the user has said that they belong to another bus.
    */
   ignoresCallers: boolean;
   /** Called with the number of keys copied so far, and with the approximate number of all keys. */
@@ -38,14 +37,15 @@ interface Move {
 }
 
 /**
- * How much the source and the target have of each kind of data. Empty if an earlier run compared them and found them
- * equal.
+ * How much the source and the target have of each kind of data. The list is empty if an earlier run has already found
+ * both equal.
  */
 export type Comparison = { what: string; source: number; target: number }[];
 
 /**
  * Copies a stopped bus with one partition into a bus with several. The source keeps its data, and gets the key `move`,
- * so that no process starts on it. A move that was interrupted is begun again. Throws BootError if a person must act.
+ * so that no process starts on the source. If the move was interrupted, copies everything again. Throws BootError if a
+ * person must act.
  */
 export function move(parts: Move): Promise<Comparison> {
   return moveAll(parts).catch((error: unknown) => explain(error, parts.source));
@@ -73,9 +73,9 @@ async function moveAll(parts: Move): Promise<Comparison> {
   await refuseSecondRun(source);
   const stored = await begunOrNew(parts);
   if (stored.doneMs !== undefined) {
-    // All data has been moved. During a move, the target has a text (`fillingText`) in place of its number of
-    // partitions, so that no process starts there. If it still has this text, an earlier run was cut off before its
-    // last step, storing the number. So this run stores it.
+    // An earlier run has moved all data. During a move, the target has a text (`fillingText`) in place of its number of
+    // partitions, so that no process starts there. If the text is still there, the earlier run was cut off before it
+    // stored the number. So this run stores the number.
     if ((await readCount(target)) !== fillingText(stored))
       throw new BootError(`This bus was moved to ${stored.to} already.`);
     await storeCount(target, String(stored.partitions));
@@ -107,7 +107,8 @@ async function moveAll(parts: Move): Promise<Comparison> {
 async function changeOf(partitions: Partitions, before: KeyCounts): Promise<string | undefined> {
   const changed = compare(before, await countKeys(partitions)).find((each) => each.source !== each.target);
   if (changed) return `${changed.what} were ${changed.source} and are ${changed.target}`;
-  // The check at the beginning misses a process that was still starting. Such a process may change data at any time.
+  // Processes are counted again here. The count at the beginning missed any process that was still starting, and such a
+  // process may change data at any time.
   const running = await runningProcesses(partitions.control);
   return running && `${running} have started`;
 }
@@ -144,7 +145,10 @@ async function copy({ source, target }: Move, progress: (done: number) => void):
   await markTopics(source, target);
 }
 
-/** Stores with each topic which other partitions have its subscribers, so that its events are passed on to them. */
+/**
+ * Sets the marks of all topics: notes that other partitions have subscribers of a topic. The bus passes the topic's
+ * events on to these partitions.
+ */
 async function markTopics(source: Side, { partitions }: Side): Promise<void> {
   const marks = new TopicMarks(partitions);
   const scan = source.partitions.control.scan((redis, keys, cursor) =>
@@ -160,8 +164,9 @@ function compare(source: KeyCounts, target: KeyCounts): Comparison {
 }
 
 /**
- * Lets processes start on the target. They can start when the number of partitions is stored, so that is the last step.
- * The step before it marks the move as done. Otherwise a later run would copy old data over new data.
+ * Lets processes start on the target. They can start as soon as the number of partitions is stored, so this is the last
+ * step. The step before it stores in the source that the move is done. Otherwise a repeated `bin/move` would copy old
+ * data over new data.
  */
 async function finish({ source, target }: Move, stored: StoredMove): Promise<void> {
   for (const partition of target.partitions.all)

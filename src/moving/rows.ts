@@ -33,8 +33,8 @@ type Row =
    */
   | { whole: (...parts: string[]) => Owner }
   /**
-   * The elements of the key have different owners, such as subscribers. `split` returns the owner of an element, which
-   * is copied to the owner's partition.
+   * The elements of the key have different owners, such as subscribers. `split` returns the owner of an element. The
+   * element is copied to the owner's partition.
    */
   | { split: (texts: Texts, parts: readonly string[], element: Buffer) => Owner }
   /** The key is not copied. The text gives the reason. */
@@ -80,8 +80,8 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
   batches_open: bySubscriber,
   batches_room: bySubscriber,
   batches_run: toAll,
-  // The field '' is no batch. Its long value makes Redis store the hash as a table, in which fields are found faster.
-  // So every partition gets it.
+  // Every partition gets the field '', which is no batch. Its long value makes Redis store the hash as a table, where
+  // Redis finds fields faster.
   batches_closed: { split: ([bid]) => (bid === '' ? 'all' : ofBatch(bid)) },
   batches_current: toSubscriber,
   batches_index: byBatch,
@@ -102,8 +102,8 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
   drop_notice: toSubscriber,
   drop_notice_carried: toSubscriber,
   dropped: toSubscriber,
-  // Every partition gets all idempotency keys. The name of such a key in Redis has a digest, from which the topic (and
-  // so the partition) cannot be told.
+  // Every partition gets all idempotency keys, because the partition of such a key is not known: the name of the key in
+  // Redis contains a digest, not the topic.
   idempotency: toAll,
   idempotency_quota: toAll,
   outbox: oneOnly,

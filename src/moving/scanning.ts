@@ -3,7 +3,10 @@ import type { Partition } from '../store/partition.ts';
 
 const COUNT = 1000;
 
-/** Yields the keys of partitions that share a Redis, those of one SCAN at a time. A key may come twice. */
+/**
+ * Finds the keys of partitions that share a Redis. Yields a list of the keys that each SCAN command has found. A key
+ * may come twice.
+ */
 export async function* scanned(partitions: readonly [Partition, ...Partition[]]): AsyncGenerator<FoundKey[]> {
   const prefixes = partitions.map(({ prefix }) => prefix);
   const pattern = `${common(prefixes).replace(/[\\*?[\]]/g, '\\$&')}*`;

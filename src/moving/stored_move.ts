@@ -41,8 +41,9 @@ export async function refuseMoved(partition: Partition): Promise<void> {
   if (!stored) return;
   const { to, partitions, doneMs } = stored;
   const what = doneMs === undefined ? 'is being moved' : `was moved on ${new Date(doneMs).toISOString()}`;
-  // An operator who wants to use this bus again must delete these keys. COUNT_KEY, the target's number of
-  // partitions, is among them, because the target may have the same Redis and prefix. On a cluster it cannot.
+  // To use this bus again, an operator must delete these keys. If the target has the same Redis and prefix, its number
+  // of partitions (COUNT_KEY) would keep this bus from starting. On a cluster, the target cannot have the same Redis
+  // and prefix.
   const count = partition.master.isInCluster ? [] : [partition.prefix + COUNT_KEY];
   const keys = [partition.keys.move(), ...count].join(' ');
   throw new BootError(
