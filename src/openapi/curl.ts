@@ -30,8 +30,8 @@ export function curlOf(method: string, path: string, operation: Operation): stri
   if (roles.length > 0) parts.push(`-u "${roles.includes('client') ? '$SHOP' : '$ROOT_KEY:'}"`);
   const usual = body === undefined ? 'GET' : 'POST';
   if (method !== usual) parts.push(`-X ${method}`);
-  // The example's token exists on no reader's bus, so the shell variable `$TOKEN` takes its place. The shell inserts no
-  // values in single quotes, so the single-quoted text ends before the variable and begins again after it.
+  // The token in the example exists on no reader's bus, so the shell variable `$TOKEN` replaces it. The shell puts no
+  // values into single-quoted text, so the single quotes end before the variable, and begin again after it.
   if (body !== undefined) parts.push(`-d '${JSON.stringify(body).replaceAll(SHOP, `'"$TOKEN"'`)}'`);
   return [...parts, `"$BUS${filled}"`].join(' ');
 }

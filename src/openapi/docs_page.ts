@@ -57,7 +57,10 @@ function contentsOf({ name, calls }: { name: string; calls: Call[] }): Html {
   )}</ul>`;
 }
 
-/** Returns the anchor of a chapter. Those of calls, such as `getTopics`, have no dash. */
+/**
+ * Returns the anchor of a chapter. It differs from every anchor of a call, such as `getTopics`, because those have no
+ * dash.
+ */
 function anchorOf(chapter: string): string {
   return `chapter-${chapter.toLowerCase().replaceAll(' ', '-')}`;
 }

@@ -3,8 +3,8 @@ import { NAMED } from '../routing/schemas.ts';
 import type { JsonSchema } from './openapi.ts';
 
 /**
- * While the document is being made, this member of a schema has the schema's name, such as `"x-name": "Delivery"`. In
- * the finished document the schema is in `components`, under this name, and without this member.
+ * While the document is being made, a schema has its name in this member, for example `"x-name": "Delivery"`. In the
+ * finished document the schema is in `components`, under its name, and no longer has this member.
  */
 const X_NAME = 'x-name';
 
@@ -33,8 +33,8 @@ export class Schemas {
   #make(schema: z.ZodType, io: 'input' | 'output'): JsonSchema {
     const made = z.toJSONSchema(schema, {
       io,
-      // JSON Schema cannot express a check by a function, and zod throws for it by default. With `any`, the schema
-      // permits any value in its place.
+      // JSON Schema cannot express some schemas of zod, such as one that checks a value by a function. By default, zod
+      // throws for such a schema. With `any`, zod makes a JSON Schema that permits any value.
       unrepresentable: 'any',
       override: ({ zodSchema, jsonSchema }) => {
         const name = NAMED.get(zodSchema as unknown as z.ZodType)?.name;

@@ -83,8 +83,8 @@ export interface ApiParts {
 }
 
 /**
- * Makes everything that a web process serves: first the objects that several stories share, then the rows of the route
- * table, with what each story needs of these objects. Returns
+ * Makes everything that a web process serves: first the objects that several parts of the API share, then the rows of
+ * the route table, each with the objects that it needs. Returns
  * - `routesIn`: a function that returns the routes of the API in a dialect: with the formats of this bus or with those
  *   of the Ruby Routemaster;
  * - `pages`: the routes of the console;
@@ -220,9 +220,9 @@ function limitsOf(config: Config, guard: StorageGuard) {
 }
 
 /**
- * Returns a function that counts the deliveries that may begin now or within ROUTEMASTER_SCALING_DEADLINE, for
- * `/pulse/scaling`, which tells autoscalers of hosting platforms whether the bus is busy. Partitions that cannot be
- * reached are not counted.
+ * Returns a function that counts the deliveries that may begin now or within ROUTEMASTER_SCALING_DEADLINE. Partitions
+ * that cannot be reached are not counted. Hosting platforms read the number at `/pulse/scaling`, and decide by it how
+ * many processes to run.
  */
 function dueDeliveries(partitions: Partitions, config: Config): () => Promise<number> {
   return async () => {

@@ -31,7 +31,8 @@ export class DeliveryParts {
 
   constructor(config: Config, log: Log, takenOverAtMs: number | undefined) {
     this.#redis = connect(config.redisUrl, log, config.redisTls);
-    // Partitions get no log, because each thread would repeat the main thread's warning that Redis refuses functions.
+    // No `log` is given here. Otherwise each thread would repeat a warning of the main thread: that Redis refuses to
+    // run scripts as Redis functions.
     this.partitions = Partitions.on(this.#redis, {
       prefix: config.redisPrefix,
       partitions: config.partitions,

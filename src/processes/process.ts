@@ -50,7 +50,8 @@ export async function boot(partitions: Partitions, config: Config, log: Log): Pr
     try {
       await refuseMoved(partitions.control);
       if (config.requireData) {
-        // A wrong number of partitions must not look like lost data.
+        // The number of partitions is checked before the data. If the number is wrong, data that is in Redis seems to
+        // be lost.
         await checkPartitionCount(partitions.control, config);
         await requireData(partitions.all, log);
       }
@@ -89,11 +90,12 @@ async function compareClocks(control: Partition, log: Log): Promise<void> {
 }
 
 /**
- * Makes this process count as alive until the returned function is called, and ends it at once if the bus was moved.
+ * Makes this process count as alive until the returned function is called. Ends the process at once if the bus was
+ * moved.
  *
- * `bin/move` marks the bus as moved, copies it, and then counts the living processes. It does not see a process that is
- * still starting or is cut off from Redis. So each process looks for the mark whenever it begins to be counted.
- * Otherwise it would accept events that are not in the copy.
+ * `bin/move` stores in the bus that it is moved, copies the bus, and then counts the living processes. This count
+ * misses a process that is still starting or is cut off from Redis. So each process itself checks, whenever it begins
+ * to be counted, whether the bus was moved. Otherwise it would accept events that are not in the copy.
  */
 export function showUnlessMoved(listener: Listener, control: Partition, type: ProcessType): () => void {
   return showPresence(listener, control.keys, type, () => void endIfMoved(control));

@@ -9,7 +9,8 @@ await start(async () => {
   const log = createLog(config.logLevel, { process: 'web', pid: process.pid });
   if (cluster.isPrimary) for (const warning of environmentWarnings()) log.warn(warning);
   if (!cluster.isPrimary || config.webProcesses === 1) {
-    // Loaded only here: of several web processes, the primary serves no requests.
+    // Only a process that serves requests loads `web_process.ts`. If there are several web processes, their parent (the
+    // primary) serves none.
     const { serve } = await import('./web_process.ts');
     return serve(config, log);
   }

@@ -66,8 +66,8 @@ export async function serve(config: Config, log: Log): Promise<void> {
   const server = new HttpServer((request, response) => app(request, response), config, parts.budget);
   onStop(log, async () => {
     await server.close(STOP_GRACE_MS);
-    // A process that is not ready must store nothing: its Redis is not prepared, and may lack the data that
-    // ROUTEMASTER_REQUIRE_DATA demands. Its counts are lost, but they are only of calls that it refused.
+    // A process that is not ready must store nothing: Redis is not prepared, and may lack the data that
+    // ROUTEMASTER_REQUIRE_DATA demands. The process loses its counts, but it has counted only calls that it refused.
     if (isReady) {
       recorder.processStopped('web');
       await counters.stop();
@@ -78,9 +78,9 @@ export async function serve(config: Config, log: Log): Promise<void> {
   });
   const booting = boot(partitions, config, log).then(({ compatibility }) => {
     if (compatibility === 'none') refuseShortTokens(config);
-    // Redis knows whether this bus has taken over from a Ruby Routemaster. Then the bus must answer as that one did,
-    // unless a setting decides otherwise. The process can still change how it answers: so far it has answered only
-    // health checks, and has refused all other calls or redirected them to https.
+    // If this bus has taken over from a Ruby Routemaster, it must answer like a Ruby Routemaster, unless a setting
+    // decides otherwise. Only Redis knows of the takeover. The process can still change how it answers: so far it has
+    // answered only health checks, and has refused all other calls or redirected them to https.
     if (compatibility !== assumed) app = appIn(compatibility);
     log.info({ compatibility }, COMPATIBILITY_NOTE[compatibility]);
     isReady = true;
