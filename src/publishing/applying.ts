@@ -71,8 +71,8 @@ export class Applying {
    * all of them. Throws StorageUnavailable or StorageFull.
    *
    * - `alone`: the script call gets no entries of other outboxes. One of those could fail, and the whole call with it.
-   * - `inTime`: waits at most PATIENCE_MS for the partition, then throws StorageUnavailable. Does not wait at all while
-   *   an earlier call with `inTime` is still without an answer.
+   * - `inTime`: waits at most PATIENCE_MS for the partition, then throws StorageUnavailable. While an earlier call that
+   *   has waited this long is still without an answer, throws at once.
    */
   async apply(
     home: Partition,

@@ -4,8 +4,8 @@ const [QUOTE, COMMA] = [0x22, 0x2c];
 const [OPEN_ARRAY, CLOSE_ARRAY, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 0x7d];
 
 /**
- * A long array is parsed in pieces. A piece ends after the element with which it has at least this many characters or
- * commas. Parsing such a piece takes about 1 ms.
+ * A long array is parsed in pieces. A piece gets whole elements until it has at least this many characters or commas.
+ * Parsing the piece then takes about 1 ms.
  */
 const CHARACTERS = 16_384;
 const COMMAS = 2500;
@@ -24,8 +24,8 @@ interface Piece {
   /** True if `text` is only the beginning of an element that exceeds the maximum size. */
   isTooLong: boolean;
   /**
-   * True if the element is too long to be parsed, and its beginning is nested too deeply. False for elements that are
-   * parsed, where the parser finds this.
+   * True if the element is too long to be parsed, and its beginning is nested too deeply. Always false for other
+   * elements: they are parsed, and the parser checks how deeply they are nested.
    */
   isTooDeep: boolean;
   isLast: boolean;
@@ -40,9 +40,9 @@ export function isArray(text: string): boolean {
 
 /**
  * Cuts the JSON text of an array into pieces, so that parsing a long body does not delay other requests. The caller
- * puts each piece in brackets and parses it. The caller must also check two things: an empty piece, except in an empty
- * array, means a comma too many; and if `isClosed` is false at the end, the closing bracket is missing, or something
- * follows it.
+ * puts each piece in brackets and parses it. The caller must also refuse two kinds of text:
+ * - A piece is empty, although the array is not: there is a comma too many.
+ * - `isClosed` is false at the end: the closing bracket is missing, or something follows it.
  */
 export class ArrayPieces {
   readonly #text: string;

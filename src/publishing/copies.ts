@@ -52,8 +52,9 @@ export class Copies {
   /**
    * Checks that a publication does not make too many copies (events × subscribers). Returns undefined if the
    * publication may be sent to Redis at once. Otherwise returns a promise, which rejects with body_too_large if there
-   * are too many copies. Two kinds are never rejected: a single event, which the publisher cannot divide, and a repeat
-   * (its idempotency key was used before), which Redis does not store. `bytes` is the result of `bytesOf`.
+   * are too many copies. Two kinds of publications are never rejected: a single event, because the publisher cannot
+   * divide it, and a repeat (its idempotency key was used before), because Redis does not store it again. `bytes` is
+   * the result of `bytesOf`.
    */
   check(publication: Counted, bytes: number): Promise<void> | undefined {
     const { topic, events } = publication;
@@ -107,7 +108,10 @@ export class Copies {
   }
 }
 
-/** Returns how many short events would be as much work for Redis. A long event counts as several. */
+/**
+ * Returns how many short events would be as much work for Redis as these events. A long event counts as several short
+ * ones.
+ */
 function asEvents({ events }: Counted, bytes: number): number {
   return Math.max(events.length, bytes / BYTES_PER_COPY);
 }

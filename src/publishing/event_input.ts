@@ -67,7 +67,7 @@ export function* readInSteps(body: EventBody): Generator<void, ReadEvent[]> {
 
 /**
  * Returns the maximum length of an event's text, and the maximum number of delimiters (brackets, commas and quotes) in
- * it, which take long to parse. An event cannot have more delimiters than bytes.
+ * it. Delimiters take long to parse. Each of them is a byte, so their maximum is the maximum bytes of an event.
  */
 function maxSizeIn({ limits: { maxEventDataBytes } }: EventBody): MaxSize {
   return {

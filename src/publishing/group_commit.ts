@@ -26,7 +26,8 @@ export interface PublishingParts<Limits = PublishLimits> {
 }
 
 /**
- * Returns a function that stores a publication in one script call with others, and resolves with its result.
+ * Returns a function that stores a publication and resolves with its result. One script call stores several
+ * publications.
  *
  * - `store` sends publications to a partition, and resolves with one result for each, in the same order.
  * - `weigh` returns about how long Redis takes to store a publication. The unit is the time for one short event.

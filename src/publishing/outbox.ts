@@ -40,8 +40,8 @@ export type MoveEnd = 'ended' | 'left' | 'lost';
 
 /**
  * What the last read of an outbox returned: `count` entries with `bytes` bytes, the last with the number `last`. All
- * partitions have applied their entries, except those in `late`. The next call of the script `read_outbox` removes the
- * entries from the outbox, and sets those for `late` aside.
+ * partitions have applied their entries, except the partitions in `late`. The next call of the script `read_outbox`
+ * removes the entries from the outbox, and sets the entries for the partitions in `late` aside.
  */
 interface LastRead {
   last: number;
@@ -55,9 +55,9 @@ interface LastRead {
 }
 
 /**
- * Empties outboxes. An outbox is a list in one partition, its home. Its entries are work for other partitions, such as
- * events for subscribers there. The entries are applied in order, so a slow partition would hold up the others. Its
- * entries are therefore set aside: moved to a list for this partition alone.
+ * Empties outboxes. An outbox is a list in one partition, its home. Each entry is work for other partitions, such as
+ * events for subscribers there. The entries are applied in order, so a slow partition would hold up the others. The
+ * entries for a slow partition are therefore set aside: moved to a list for this partition alone.
  */
 export class Outbox {
   readonly #applying: Applying;
@@ -78,8 +78,8 @@ export class Outbox {
   }
 
   /**
-   * Resolves when `to` has applied all entries for it that `home` has at the time of the call. Throws
-   * StorageUnavailable or StorageFull.
+   * Makes the partition `to` apply the entries that `home` has for it at the time of the call. Resolves when `to` has
+   * applied all of them. Throws StorageUnavailable or StorageFull.
    */
   async flush(home: Partition, to: Partition): Promise<void> {
     const sent = await home.command((redis, keys) => redis.hget(keys.outboxes_sent(), 'last'));
@@ -88,8 +88,9 @@ export class Outbox {
       await this.emptyAside(home, to.index);
       const { entries, behind } = await this.#read(home, lastRead);
       lastRead = undefined;
-      // Older entries for the partitions in `behind` are set aside, and must be applied first. Those for `to` were
-      // applied just now. If `to` is in `behind` again, another process has set more aside, so the loop begins again.
+      // For each partition in `behind`, older entries are set aside, which it must apply first. `to` has just applied
+      // those for it. If it is in `behind` all the same, another process has set more entries aside, so the loop begins
+      // again.
       if (behind.includes(to.index)) continue;
       if (entries.length === 0) return;
       const failed = await this.#apply(home, entries, behind, to.index);
@@ -158,9 +159,9 @@ export class Outbox {
   }
 
   /**
-   * Sends each partition its entries, and waits until it has applied them: up to PATIENCE_MS, but without limit for the
-   * partition `awaited`. Leaves out the partitions in `behind`: they must apply older entries first, which are set
-   * aside. Resolves with the error of each partition that has failed.
+   * Sends each partition its entries, and waits until the partition has applied them: at most PATIENCE_MS, but without
+   * limit for the partition `awaited`. Sends nothing to the partitions in `behind`: older entries are set aside for
+   * them, which they must apply first. Resolves with the error of each partition that has failed.
    */
   async #apply(
     home: Partition,

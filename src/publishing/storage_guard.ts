@@ -12,17 +12,17 @@ import type { Partitions } from '../store/partitions.ts';
 const FRESH_MS = 250;
 
 /**
- * Refuses requests that store something in a partition whose Redis has been above its high mark (the data that the bus
- * permits) for LASTING_SHORTAGE_MS. The last measurement decides. A request that it would refuse waits for a new
- * measurement if the last one is old.
+ * Refuses to store anything in a partition whose Redis has been above its high mark (the data that the bus permits) for
+ * LASTING_SHORTAGE_MS. The last measurement decides. If it is old, nothing is refused before a new measurement has
+ * found the same.
  */
 export class StorageGuard {
   readonly #partitions: Partitions;
   readonly #limits: MemoryLimits;
   readonly #onFull: (aboveMark: readonly Partition[]) => void;
   /**
-   * For each partition (by index) whose Redis was above its high mark at the last measurement: the time (ms) since
-   * which every measurement has found this.
+   * When the shortage of each partition began: the time (ms) of the first measurement that found its Redis above the
+   * high mark. A partition without a shortage has no entry. The key is the index of the partition.
    */
   readonly #aboveMarkSinceMs = new Map<number, number>();
   #maxBytes = 0;
@@ -54,9 +54,9 @@ export class StorageGuard {
   }
 
   /**
-   * The memory limit of each Redis is divided by the number of its partitions. This is the lowest of these results, as
-   * last measured, or 0 when `maxBytes` is. A client may take a share of it in each partition. So several partitions in
-   * a Redis give the client no more in all than a single one would.
+   * The memory limit of a partition (bytes): the limit of its Redis, divided by the number of partitions there. If
+   * partitions have different limits, this is the lowest. It is 0 when `maxBytes` is 0. A client may fill a part of it
+   * in each partition. So a client can fill no more of a Redis with several partitions than of a Redis with one.
    */
   get maxBytesOfPartition(): number {
     if (!this.#isFresh) void this.#sharedMeasuring();
@@ -107,9 +107,9 @@ export class StorageGuard {
   }
 
   /**
-   * Measures the memory of the Redis that these partitions share. Resolves with a list: of one measurement, or empty if
-   * Redis cannot be reached. Such a Redis does not count as full, because storing anything in it throws
-   * StorageUnavailable anyway.
+   * Measures the memory of the Redis that these partitions share. Resolves with a list of one measurement, or with an
+   * empty list if Redis cannot be reached. A Redis that cannot be reached does not count as full, because storing
+   * anything in it throws StorageUnavailable anyway.
    */
   async #measure(partitions: [Partition, ...Partition[]]) {
     const memory = await readMemory(partitions[0], this.#limits).catch(() => undefined);

@@ -29,8 +29,9 @@ interface TestEventParts {
 }
 
 /**
- * The routes that send a test event to one subscriber. Root may name any subscriber, and a client only itself. The path
- * `/subscriber/test` does without the client's token, which may be secret: routers write paths to their logs.
+ * The routes that send a test event to one subscriber. Root may name any subscriber, and a client only itself. A
+ * client's token may be secret, and routers write paths to their logs. So there is also the path `/subscriber/test`,
+ * without the token.
  */
 export function testEventApi({ partitions, times, guard, recorder }: TestEventParts): Route[] {
   const sending = {
