@@ -25,7 +25,9 @@ interface AuditFilter {
   since?: number | undefined;
   client?: string | undefined;
   action?: Action | undefined;
-  /** What calls were about, such as a topic, or whose it was. */
+  /**
+   * Lists only entries with this target. With `shop`, entries with a target such as `orders of shop` are listed too.
+   */
   target?: string | undefined;
 }
 

@@ -21,8 +21,8 @@ import type { Deliveries } from './deliveries.ts';
 import type { Delivery } from './delivery.ts';
 
 /**
- * Number of subscribers whose dead letters cost a listing the price of one call in the rate limit. A client counts as
- * one subscriber, and so does each of its joins.
+ * The rate limit charges a listing one call for the dead letters of this many subscribers. A client counts as one
+ * subscriber, and so does each of its joins.
  */
 const SUBSCRIBERS_PER_CALL = 20;
 
@@ -51,8 +51,9 @@ interface DeadLettersParts extends AskedSubscribersParts {
 export function deadLettersApi(parts: DeadLettersParts): Route[] {
   const { deliveries, deadLetters, subscribers, guard } = parts;
   /**
-   * Throws join_not_found if the caller names a join that does not exist, and subscriber_not_found if root names such a
-   * subscriber. Several tokens are those of a client and of its joins, as just read from Redis, so they need no check.
+   * Throws join_not_found if the caller names a join that does not exist. Throws subscriber_not_found if root names a
+   * subscriber that does not exist. Several tokens need no check: they are those of a client and of its joins, which
+   * were just read from Redis.
    */
   const check = async (caller: ChangingCaller, tokens: readonly string[], join: string | undefined) => {
     if (tokens.length > 1 || (caller.role === 'client' && join === undefined)) return;

@@ -100,9 +100,9 @@ export class Deliveries {
   }
 
   /**
-   * Returns the batch with this id or, if the batch was accepted or dropped, its record in the delivery log. `wait` is
-   * undefined unless the batch waits for an attempt. `looked` is the number of records that were searched. With
-   * `state`, only dead letters are searched.
+   * Returns the batch with this id or, if the batch was accepted or dropped, its record in the delivery log. `wait`
+   * says what the batch waits for; undefined if it does not wait for an attempt. `looked` is the number of records that
+   * were searched. If `state` is given, only dead letters are searched.
    */
   async find(
     id: string,

@@ -35,7 +35,7 @@ interface JobSlice {
 
 /**
  * A function that reads up to `max` jobs of one kind, such as the waiting jobs of all subscribers. It begins after
- * `after`, which is the `end` of its last call. Fewer jobs than `max` do not mean that no more follow (see
+ * `after`, which is the `end` of its last call. If it returns fewer jobs than `max`, more may still follow (see
  * MAX_LOOKED_THROUGH).
  */
 export type JobPlace = (redis: Commands, keys: Keyspace, after: unknown, max: number) => Promise<JobSlice>;
@@ -48,15 +48,16 @@ export type JobState = (typeof JOB_STATES)[number];
 export function jobPlaces(q: QueueName, state: JobState): JobPlace[] {
   if (state === 'pending') return [heldJobs(q)];
   if (state === 'scheduled') return [scheduledJobs(q)];
-  // While a list is read page by page, jobs enter it at one end (`left` or `right`) and leave it at the other. Reading
-  // begins where they enter. New jobs move read ones to later pages, so a job may be shown twice, but none is missed.
+  // Jobs enter a list at one end (`left` or `right`) and leave it at the other, also while it is read page by page.
+  // Reading begins at the end where they enter. A new job moves the jobs that were read towards later pages. So a job
+  // may be shown twice, but none is missed.
   if (state === 'instant') return [list((keys) => keys.jobs_instant(q), 'left')];
   if (q === 'aux') return [];
   const shares = SHARES.map((share) => list((keys) => keys.share_jobs(share), 'right'));
   return [...shares, list((keys) => keys.jobs_suspect(), 'right'), waitingJobs];
 }
 
-/** Reads a list. The next call begins after as many jobs as were read. */
+/** Returns a function that reads a list. Its `after` is the number of jobs that earlier calls have read. */
 function list(keyOf: (keys: Keyspace) => string, end: 'left' | 'right'): JobPlace {
   return async (redis, keys, after, max) => {
     const from = Number(after ?? 0);
@@ -79,9 +80,12 @@ function scheduledJobs(q: QueueName): JobPlace {
 interface OwnerEnd {
   /** The cursor of an SSCAN. Its reply is a list of names, which is sorted before use. */
   cursor: string;
-  /** The worker or subscriber in this list whose jobs are read next. Those before it are done. If empty, none is. */
+  /**
+   * The worker or subscriber whose jobs are read next, one of the names that the SSCAN returns. An empty text stands
+   * for the first.
+   */
   owner: string;
-  /** Set if some of its jobs were read: where to continue among them. */
+  /** Where to continue among the jobs of `owner`. Undefined if none of them was read yet. */
   inside?: SortedEnd;
 }
 const FIRST_OWNER: OwnerEnd = { cursor: '0', owner: '' };
@@ -148,7 +152,7 @@ async function scanNames(redis: Commands, key: string, cursor: string) {
   return { names: names.sort(), next: next === '0' ? undefined : { cursor: next, owner: '' } };
 }
 
-/** The last job that was read of a sorted set (as Base64), with its score, which several jobs may have. */
+/** The last job that was read from a sorted set (as Base64), and its score. Other jobs may have the same score. */
 interface SortedEnd {
   score: string;
   job: string;
@@ -163,13 +167,17 @@ async function sorted(redis: Commands, key: string, after: SortedEnd | undefined
   const page = read.slice(0, max);
   const end = page.at(-1);
   return {
-    // If `last` has left its place, the read begins with jobs of the same score that were read before.
+    // If `last` has left the set or has a new score, the read began with the first job of the old score. So jobs that
+    // were read before are left out here.
     entries: page.filter(({ packed, score }) => score !== after?.score || Buffer.compare(packed, last) > 0),
     end: end && read.length > max ? { score: end.score, job: end.packed.toString('base64url') } : undefined,
   };
 }
 
-/** Returns the rank after the job `last` or, if it has left its place, that of the first job with its old score. */
+/**
+ * Returns the rank of the first job after `last`. If `last` has left the set or has a new score, returns the rank of
+ * the first job with the old score.
+ */
 async function rankAfter(redis: Commands, key: string, score: string, last: Buffer): Promise<number> {
   const [now, rank] = await Promise.all([redis.zscore(key, last), redis.zrank(key, last)]);
   return now === score && rank !== null ? rank + 1 : redis.zcount(key, '-inf', `(${score}`);

@@ -20,8 +20,8 @@ export function newestFirst(one: Place, other: Place): number {
 
 /**
  * Returns the schema of the query parameter `before`, which says where a page begins. `{atMs}-{id}` names a batch or
- * dead letter, and the page begins after it. With another dash at the end, the page begins with it. `time` is the
- * pattern of `atMs`. The id may contain dashes.
+ * dead letter, and the page begins after it. With another dash at the end (`{atMs}-{id}-`), the page begins with this
+ * batch or dead letter. `time` is the pattern of `atMs`. The id may contain dashes.
  */
 export function before(time: RegExp) {
   return z

@@ -81,9 +81,9 @@ export class Tail {
   readonly #control: Partition;
   readonly #log: Log;
   /**
-   * The events that this process has accepted since it last sent events to Redis, by watched topic. The entry
-   * ALL_TOPICS has events of every topic, even if nobody watches. From it, somebody who begins to watch a topic gets
-   * the topic's events of the last second.
+   * The accepted events that this process has not sent to Redis yet, by watched topic. The entry ALL_TOPICS has events
+   * of every topic, even if nobody watches. So somebody who begins to watch a topic also gets the topic's events of the
+   * last second.
    */
   #notes = new Map([[ALL_TOPICS, new Notes()]]);
   #timer: NodeJS.Timeout | undefined;
@@ -156,7 +156,7 @@ export class Tail {
 /**
  * Returns the events of one interval for those who watch `watch`: a topic, or ALL_TOPICS. A topic that was watched when
  * the interval began has its own entry in `notes`. The events of any other topic are taken from the entry ALL_TOPICS.
- * How many of them were left out is then unknown, so their `skipped` is 0.
+ * It is unknown how many of these were left out, so their `skipped` is 0.
  */
 function notedFor(watch: string, notes: ReadonlyMap<string, Notes>): readonly Noted[] {
   const own = notes.get(watch)?.noted;

@@ -11,7 +11,7 @@ export class OwnerLimit {
 
   /**
    * Before a waiting function starts, there is a pause, so that an owner whose functions always wait leaves time to
-   * others. The pause is as long as the owner's previous function ran, but at most `maxPauseMs`.
+   * others. The pause is as long as the function ran that has just ended, but at most `maxPauseMs`.
    */
   constructor(max: number, maxPauseMs = 0) {
     this.#max = max;

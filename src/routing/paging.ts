@@ -84,9 +84,9 @@ export class Pages {
   }
 
   /**
-   * Returns a page of `all`, or undefined if the query has neither `limit` nor `after`, and there is no `matches`. With
-   * `matches`, only the entries are listed for which it is true. Entries are sorted by what `placeOf` returns. With
-   * `isSorted`, `all` is already in this order, and a binary search finds the page.
+   * Returns a page of `all`. Returns undefined if the caller wants the whole list: the query has neither `limit` nor
+   * `after`, and `matches` is missing. With `matches`, only entries for which it is true are listed. Entries are sorted
+   * by what `placeOf` returns. With `isSorted`, `all` is already in this order, and a binary search finds the page.
    */
   async cut<T>(
     { path, query: { limit, after, ...others } }: Pick<PagedCall, 'path' | 'query'>,

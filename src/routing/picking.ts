@@ -1,7 +1,7 @@
 /**
- * Number of entries that cost the caller's rate limit as much as one call. They cost this because they are read, even
- * if they are not shown: reading 10,000 names takes 7 ms. `pickPage` counts the entries of its list. A route that reads
- * others too must add their cost itself.
+ * The rate limit charges a listing one call for reading this many entries, even if it does not show them: reading
+ * 10,000 names takes 7 ms. `pickPage` counts the entries of its list. A route that reads other entries too must add
+ * their cost itself.
  */
 export const ENTRIES_PER_CALL = 1000;
 
@@ -47,7 +47,10 @@ interface Ranked {
 const byValue = (one: Ranked, other: Ranked) =>
   one.value - other.value || (one.name < other.name ? -1 : Number(one.name > other.name));
 
-/** Returns how `pickPage` sorts a listing by `rankOf`. `after` is the place of the last entry on the previous page. */
+/**
+ * Returns what `pickPage` needs to sort a listing by `rankOf`. `after` is the place of the last entry on the previous
+ * page.
+ */
 export function rankingBy<T>(rankOf: (entry: T) => Ranked, after: string | undefined) {
   const [value = '', name = ''] = after?.split(' ', 2) ?? [];
   const place = { value: Number(value), name };

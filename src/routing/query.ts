@@ -53,8 +53,8 @@ export function badParameter(name: string, rule: string, cause?: unknown): BusEr
  * Returns the token of the client that a call is about. A client calls for itself, so this is its own token. Root and
  * viewers name the client in the query parameter `field`, whose value is `given`. Without a value, returns undefined.
  *
- * Throws if a client gives the parameter. `advicePart` is put into the error: `your own batches are` makes it end with
- * `leave it out, and your own batches are meant`.
+ * Throws if a client gives the parameter. `advicePart` is a part of the error's text. With `your own batches are`, the
+ * text ends with `leave it out, and your own batches are meant`.
  */
 export function clientNamed(
   caller: Caller,

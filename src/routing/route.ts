@@ -46,12 +46,12 @@ export interface Call<R extends Role = Role, Params = unknown, Query = unknown, 
   text: string;
   headers: IncomingHttpHeaders;
   request: IncomingMessage;
-  /** True if the body was late, so that what was checked before it may be out of date. */
+  /** True if reading the body took so long that earlier checks may be out of date. */
   isLate?: boolean;
   /**
-   * Judges the credentials of the request again or, if a page makes the call, the session. Resolves with the caller and
-   * its current scopes. The client of a session is read from Redis in any case. Throws unauthenticated or
-   * StorageUnavailable.
+   * Checks again whether the credentials of the request or, for a page of the console, the session are still valid.
+   * Resolves with the caller and its current scopes. The client of a session is always read from Redis, whatever `from`
+   * says. Throws unauthenticated or StorageUnavailable.
    */
   judgeAgain(from: 'redis' | 'cache'): Promise<Caller>;
   /**
@@ -129,8 +129,8 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
   textSchema?: z.ZodType;
   /**
    * True for a route that answers everybody in the same way and checks no credentials. Each request counts in the rate
-   * limit of its IP address. Links on other sites may lead to the route, as to the console. All other requests from
-   * pages of other sites are refused, here and on every route, because they could be attacks.
+   * limit of its IP address. Links on other sites may lead to the route. On every route, any other request from a page
+   * of another site is refused, because it could be an attack.
    */
   isPublic?: true;
   /**
