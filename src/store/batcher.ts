@@ -1,8 +1,8 @@
 import { clock, pauseAfter } from '../clock.ts';
 
 /**
- * As soon as this many items wait, they are sent. Fewer are sent at the end of this turn of the event loop, which can
- * come late if a thousand sockets are busy.
+ * When this many items wait, they are sent at once. Fewer items wait until the event loop has done its other work (see
+ * `#gather`), which can take long if a thousand sockets are busy.
  */
 const ENOUGH = 128;
 /**
@@ -52,8 +52,8 @@ export class Batcher<Item, Result> {
   readonly #call: (items: Item[]) => Promise<readonly Result[]>;
   readonly #limit: Required<CallLimit<Item>>;
   /**
-   * Choices of items for a call are numbered in order. For each owner, this map has the number of the choice that last
-   * took one of its items. The owner with the lowest number has waited longest, and comes first.
+   * The items that are chosen for calls are numbered in order. For each owner, this map has the number of its last
+   * chosen item. The owner with the lowest number has waited longest, and comes first.
    */
   readonly #lastChoices = new Map<string, number>();
   #choices = 0;
@@ -105,8 +105,8 @@ export class Batcher<Item, Result> {
 
   /**
    * Waits until this turn of the event loop ends, so that more items share the next call. If FEW or more items wait
-   * then, it waits another turn, up to `maxLoopTurns` in all: with 64 connections, a second turn saves 16 % of Redis's
-   * CPU. It ends at once when ENOUGH items wait.
+   * then, waits for another turn, up to `maxLoopTurns` in all: with 64 connections, a second turn saves 16 % of Redis's
+   * CPU. Stops waiting as soon as ENOUGH items are there.
    */
   #gather(): Promise<void> {
     return new Promise((resolve) => {

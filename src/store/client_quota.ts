@@ -1,6 +1,6 @@
 /**
- * Maximum percentage of Redis's memory for the idempotency keys of one client. The same maximum is for its nonces, for
- * its triggers, and for what its joins store about incomplete keys (orders, for example).
+ * Maximum percentage of Redis's memory that the idempotency keys of one client may take. The same maximum applies to
+ * its nonce uses, to its triggers, and to what its joins store about incomplete keys (orders, for example).
  */
 const MAX_PERCENT = 5;
 
@@ -18,9 +18,9 @@ export function clientBytes(redisMaxBytes: number): number {
 }
 
 /**
- * Returns the quota of a client: how many keys (idempotency keys or nonces) it may store in a short time. The quota
- * refills before the keys expire, so Redis may hold the keys of two full quotas. The result is `max`, or fewer so that
- * these keys, of `keyBytes` each, fit into MAX_PERCENT of `redisMaxBytes`.
+ * Returns the quota of a client: how many keys (idempotency keys or nonce uses) it may store in a short time. The quota
+ * refills before the keys expire, so Redis may hold the keys of two full quotas. The quota is `max`, or less if two
+ * quotas of keys with `keyBytes` each would exceed MAX_PERCENT of `redisMaxBytes`.
  */
 export function clientQuota(max: number, keyBytes: number, redisMaxBytes: number): number {
   return Math.max(1, Math.min(max, Math.floor(clientBytes(redisMaxBytes) / keyBytes / 2)));

@@ -42,8 +42,8 @@ function readRecord(shape: RecordShape, target: string): string[] {
   const values = singles.map(
     ([name, each], index) => `${snakeCase(name)} = ${converted(each as string, `argv[at + ${index}]`)}`,
   );
-  // The generated Lua makes the table with all fields at once: a list is false until it is read. A field that is added
-  // later takes Redis half a microsecond more.
+  // The generated Lua makes the table with all fields at once, because adding a field later takes Redis half a
+  // microsecond. A list is false until it is read.
   const lists = fields.slice(singles.length).map(([name]) => `${snakeCase(name)} = false`);
   return [
     `${target} = { ${[...values, ...lists].join(', ')} }`,
@@ -74,7 +74,8 @@ function readList(shape: Shape, target: string): string[] {
 }
 
 function converted(kind: string, argument: string): string {
-  // Adding 0 converts a text to a number in half the time of `tonumber`, but fails on an empty text (no number).
+  // Adding 0 converts a text to a number in half the time of `tonumber`. But it fails on an empty text, which stands
+  // for a missing number.
   if (kind === 'number') return `(${argument} + 0)`;
   if (kind === 'number?') return `tonumber(${argument})`;
   if (kind === 'flag') return `${argument} == '1'`;

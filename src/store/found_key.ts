@@ -26,7 +26,8 @@ const KEY_SHAPES = (Object.keys(LAYOUT) as KeyName[]).map((name) => {
 
 /**
  * The patterns of LAYOUT, grouped by their text before the first colon (`head`). In a group, patterns with more fixed
- * text come first, because the key `topics:owned:{token}`, for example, would also match the pattern `topics:{token}`.
+ * text come first, and a key gets the first pattern that it matches. So the key `topics:owned:{token}`, for example,
+ * does not get the pattern `topics:{token}`, which it matches too.
  */
 const BY_HEAD = Map.groupBy(
   KEY_SHAPES.sort((one, other) => other.fixed - one.fixed),

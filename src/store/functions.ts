@@ -45,8 +45,8 @@ export class Functions {
   readonly load = sharing((redis: Redis) => this.#load(redis));
 
   /**
-   * `key` is the only key that each FCALL declares. A cluster sends the call to the master of this key. The function
-   * gets the prefix of all keys of the partition from it.
+   * `key` is the only key that each FCALL declares. It begins with the prefix of all keys of the partition, so that the
+   * function knows the prefix. A cluster sends the call to the master of `key`.
    */
   constructor(library: FunctionLibrary, key: string, { log, replicas }: FunctionsOptions = {}) {
     this.#library = library;

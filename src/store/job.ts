@@ -6,7 +6,7 @@ export const QUEUES = ['main', 'aux'] as const;
 export type QueueName = (typeof QUEUES)[number];
 
 /**
- * The names of the shares. A share is the part of the workers that may deliver at a time to all subscribers of one kind
+ * The names of the shares. A share limits how many workers may deliver at a time to all subscribers of one kind
  * together: `slow` is for slow or new subscribers, `failing` for failing ones, and `joins` for joins. The script
  * `acquire` and the listing of jobs go through the shares in this order.
  */
@@ -29,8 +29,8 @@ export function packJob(name: string, args: unknown[] = []): Buffer {
 }
 
 /**
- * The bytes, as Latin-1 text, with which every packed job that delivers a batch begins. The UID of the batch follows;
- * here, 20 dashes stand for it and are cut off.
+ * Every packed job that delivers a batch begins with these bytes (as Latin-1 text), and the UID of the batch follows.
+ * The bytes are made by packing a job with 20 dashes in place of the UID, which are then cut off.
  */
 const DELIVERS = packJob('batch', ['-'.repeat(20)])
   .toString('latin1')

@@ -2,9 +2,9 @@ type RedisType = 'set' | 'hash' | 'list' | 'zset' | 'string' | 'stream';
 
 /**
  * Every key of the data layout, with its Redis type; INTERNALS.md explains them. The functions that make keys, such as
- * `keys.batch(bid)`, are made from this table, for TypeScript and for scripts. So to find the code that uses a key,
- * find its pattern here, and search for the name before it: only `gauge_events` finds the users of
- * `batches:gauges:event`.
+ * `keys.batch(bid)`, are made from this table, for TypeScript and for scripts. To find the code that uses a key, find
+ * its pattern here, and search for the name before it. For `batches:gauges:event`, for example, search for
+ * `gauge_events`.
  */
 export const LAYOUT = {
   topics: { pattern: 'topics', type: 'set' },
@@ -109,10 +109,10 @@ export const LAYOUT = {
 } as const satisfies Record<string, { pattern: string; type: RedisType }>;
 
 /**
- * Each script call declares one key, by which a cluster finds the partition's master: the partition's prefix and this
- * text. The key must never exist. While a cluster moves the partition to another master, key by key, the old master
- * refuses calls whose declared key is missing (ASK). If the key were there, the old master would run the script, which
- * would fail half-way at the first key that has been moved.
+ * Each script call declares one key: the partition's prefix and this text. A cluster finds the partition's master by
+ * it. No such key may exist in Redis. While a cluster moves the partition to another master, key by key, the old master
+ * refuses a call whose declared key it does not have (ASK). If it had the key, it would run the script, which would
+ * fail half-way at the first key that has been moved.
  */
 export const DECLARED_KEY = 'absent';
 

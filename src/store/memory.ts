@@ -7,8 +7,8 @@ import type { Partitions } from './partitions.ts';
 export type MemoryLimits = Pick<Config, 'redisMaxBytes' | 'redisMinFreeBytes'>;
 
 /**
- * Time for which a Redis must store more than the high mark before the bus refuses publishes and drops data. A shorter
- * excess may be an error of measurement: Redis measures the buffers of its connections only once a second, so a
+ * For this long, a Redis must be above its high mark (see `Memory`) before the bus refuses publishes and drops data. A
+ * shorter excess may be an error of measurement: Redis measures the buffers of its connections only once a second, so a
  * buffered reply of 255 MB may look like stored data for a second.
  */
 export const LASTING_SHORTAGE_MS = 1100;
@@ -38,9 +38,9 @@ export async function readMemory(partition: Partition, limits: MemoryLimits): Pr
 const MEASURE_EVERY_MS = 5;
 
 /**
- * Returns whether Redis still stores more than `target` bytes when it has freed the memory of all deleted keys. Redis
- * frees it in the background, so this waits. Returns false as soon as Redis stores at most `target` bytes, or `signal`
- * is aborted.
+ * Waits until Redis has freed the memory of all deleted keys, which it does in the background. Returns true if Redis
+ * still stores more than `target` bytes then. Returns false as soon as it stores no more than `target` bytes, or when
+ * `signal` is aborted.
  */
 export async function staysAbove(
   target: number,
@@ -101,9 +101,9 @@ export function memoryIn(info: string, limits: MemoryLimits): Memory {
 }
 
 /**
- * Returns how many bytes of Redis's memory are buffers. For the buffers for replicas and the AOF, INFO has a field
- * each, and also `mem_not_counted_for_evict`, which may include other buffers. The larger of their sum and this field
- * counts.
+ * Returns how many bytes of Redis's memory are buffers: those of clients, and those for replicas and the AOF. For
+ * replicas and the AOF, INFO has two figures: the sum of two fields, and `mem_not_counted_for_evict`, which may include
+ * other buffers. The larger figure counts.
  */
 function bufferBytesIn(info: string): number {
   const replicasAndAof =

@@ -38,8 +38,8 @@ export interface PartitionOptions {
   hasOthers?: boolean;
   /**
    * Gets a warning if Redis refuses functions, for example because an ACL forbids FCALL, or if too few replicas confirm
-   * a write. Gets an error if a listing leaves out keys (`skip`), because another program has written them. The error
-   * has only the pattern of these keys.
+   * a write. Gets an error if a listing leaves out keys that another program has written (`skip`). The error has only
+   * the pattern of these keys, because a key may have a credential.
    */
   log?: Log;
   /** Number of replicas that must confirm what Redis has written before `run` or `confirmedCommand` resolves. */
@@ -107,8 +107,9 @@ export class Partition {
 
   /**
    * Does the same as `run`, for scripts that the caller repeats until they succeed. If the ACL forbids a command of a
-   * script, the changes before that command stay, and each repetition would make them again, such as storing events. So
-   * after such an error, throws StorageForbidden without running the script, until the ACL permits all commands.
+   * script, the changes before that command stay. Each repetition would make them again, for example store an event
+   * twice. So after such an error, throws StorageForbidden without running the script, until the ACL permits all
+   * commands.
    */
   async runPermitted<N extends ScriptName>(name: N, args: Arguments<N>): Promise<Reply<N>> {
     if (this.master.wasForbidden) await this.confirmPermitted();
@@ -142,7 +143,10 @@ export class Partition {
     );
   }
 
-  /** Calls `command` and returns its result. Calls it again if Redis refused it because the partition has moved. */
+  /**
+   * Calls `command` and returns its result. Calls it again if Redis replied that the partition has moved to another
+   * master.
+   */
   command<T>(command: (redis: Redis, keys: Keyspace) => Promise<T>): Promise<T> {
     return this.master.call((redis) => command(redis, this.keys));
   }

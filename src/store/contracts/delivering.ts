@@ -15,8 +15,8 @@ const deliveryLog = 'number';
  * A job that a worker has finished:
  *
  * - `bid`: the UID of the batch that the job has delivered. Undefined if the job was not a delivery.
- * - `job`: the job's bytes in Redis. Undefined if the script can make the same bytes from `bid`: for every delivery,
- *   except if a Ruby Routemaster has packed its job.
+ * - `job`: the job's bytes in Redis. Undefined for a delivery that this bus has packed, because the script makes the
+ *   same bytes from `bid`. A job of a Ruby Routemaster may have other bytes, which are given here.
  * - `heal`: the health points that the subscriber gains by an accepted batch.
  * - `record`: the entry of an accepted batch in the delivery log. Undefined if the log is off, or if the batch was not
  *   sent because its subscriber had left.
@@ -50,19 +50,19 @@ const client = 'text?';
 
 /**
  * The arguments of one step of a bulk operation: a script call that counts, retries or purges up to `max` dead letters.
- * An operation for some subscribers has a list of them: `token` is the subscriber of this step, and `listIndex` its
- * index in the list. In an operation for all subscribers, `token` is undefined and `listIndex` 0; the step takes the
- * oldest dead letters of all.
+ * An operation for some subscribers goes through a list of them. `token` is the subscriber of this step, and
+ * `listIndex` its place in the list. An operation for all subscribers has no list: `token` is undefined and `listIndex`
+ * 0, and each step takes the oldest dead letters of all.
  */
 const bulkStep = { owner: 'text', id: 'text', listIndex: 'number', token: 'text?', max: 'number' } as const;
 /**
  * The result of one step of a bulk operation (the retry or purge of many dead letters):
  *
- * - `going`: the next step has more dead letters of the same subscriber or, if the operation is for all, of any;
- * - `next`: this subscriber has none left, and the next step is for the next subscriber in the list;
+ * - `going`: this subscriber has more dead letters for the next step (or any subscriber, if the operation is for all);
+ * - `next`: this subscriber has no more, and the next step is for the next subscriber in the list;
  * - `over`: all dead letters have been looked at;
- * - `lost`: nothing was changed, because the operation has ended or was cancelled or replaced, or because another
- *   worker has finished with this subscriber.
+ * - `lost`: nothing was changed. The operation has ended, or was cancelled or replaced, or another worker has finished
+ *   with this subscriber.
  */
 const bulkState = 'lost|going|next|over';
 

@@ -5,9 +5,9 @@ const clients = ['text'] as const;
 
 /**
  * The entries of a listing of batches, sorted by `placeMs` and then by `id`.
- * - `placeMs`: when the batch ended (a dead letter: when it died) or, if it has not ended, was created.
- * - `record`: its entry in the delivery log, only if it was accepted or dropped.
- * - `createdMs` and all fields after it: only for other batches. `firstAttempt` and `lastAttempts` are JSON.
+ * - `placeMs`: when the batch ended, for example became a dead letter. If it has not ended: when it was created.
+ * - `record`: the batch's entry in the delivery log. Only batches that were accepted or dropped have it.
+ * - `createdMs` and all fields after it: only for batches without `record`. `firstAttempt` and `lastAttempts` are JSON.
  */
 const entries = [
   {
