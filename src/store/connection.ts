@@ -20,8 +20,8 @@ const REPLICATED_MAX_WAIT_MS = 500;
 const REPLICATED_SILENCE_MS = 2000;
 const REPLICA_WARNING_MS = 60_000;
 
-// Without `replyMapping`, because the code would not compile: ioredis's RedisOptions allows undefined for it, but
-// ioredis's constructors do not.
+// The options of ioredis, except `replyMapping`. With it, the code would not compile: RedisOptions allows undefined for
+// it, but the constructors of ioredis do not.
 type Options = Omit<RedisOptions, 'replyMapping'>;
 
 export type RedisTls = Config['redisTls'];
@@ -38,7 +38,7 @@ function commonOptions(url: string, log: Log, tls: RedisTls): Options {
     disableClientInfo: true,
     // A command whose reply was lost must not be sent again, because Redis may have applied the command already.
     autoResendUnfulfilledCommands: false,
-    // With 0, commands that are pending when the connection is lost fail. With null, they would never end in ioredis 6.
+    // With 0, the loss of the connection makes pending commands fail. With null, they would never end in ioredis 6.
     maxRetriesPerRequest: 0,
     reconnectOnError: reconnectFromReplica(log),
     socketTimeout: SILENCE_MS,
@@ -121,8 +121,8 @@ export function connect(url: string, log: Log, tls = WELL_KNOWN): Connection {
   const cluster = new Cluster(nodes, {
     redisOptions: { ...credentials, ...common, connectTimeout: REPLICATED_SILENCE_MS },
     clusterRetryStrategy: waitUpTo(REPLICATED_MAX_WAIT_MS),
-    // With a ready check, ioredis would drop its connection to a cluster that reports a failure. Without the check, the
-    // process works with the masters that are up.
+    // With a ready check, ioredis would drop its connection to a cluster that is not complete, for example because a
+    // master is down. Without the check, the process works with the masters that are up.
     enableReadyCheck: false,
     // The nodes are reached by their names, not their addresses, because their certificates are for the names.
     dnsLookup: (name, callback) => callback(null, name),

@@ -5,31 +5,34 @@ import type { Log } from '../log.ts';
 import { type Connection, isForbidden, Master } from './master.ts';
 import { hashTag } from './tags.ts';
 
-/** Interval of pings. Without pings, a connection that was lost silently would look like one without messages. */
+/**
+ * Interval of pings. They reveal a connection that was lost silently, which otherwise looks like one without messages.
+ */
 const PING_EVERY_MS = 30_000;
 /**
- * Wait before listening again after a loss. The wait stays this short, because a new master may take over at any
- * moment, and this process misses its announcements until it listens.
+ * Wait between the loss of a connection and the next attempt to listen. It stays this short however often an attempt
+ * fails, because this process misses all announcements until it listens again.
  */
 const LISTEN_AGAIN_MS = 100;
 
 /**
- * An object that listens to channels of Redis. All its channels must have the same hash tag, or none. In a cluster, a
- * message on a channel with a hash tag reaches only one master, and the object listens on a single one.
+ * An object that listens to channels of Redis. Either all its channels have the same hash tag, or none has one. In a
+ * cluster, only one master sends the messages on channels with the same hash tag, so a connection to this master is
+ * enough.
  */
 interface Audience {
   readonly channels: readonly string[];
   hear(channel: string, message: string): void;
   /**
-   * Called each time Redis has confirmed that from now on it sends the messages on these channels. Earlier messages may
-   * be lost, so a listener that depends on every message must look in Redis now.
+   * Called each time Redis has confirmed that it now sends the messages on these channels. Messages before that may be
+   * lost, so a listener that depends on every message must look in Redis now.
    */
   listens(): void;
 }
 
 /**
- * Listens to channels, over connections of its own: one to the only Redis or, in a cluster, one to each master that has
- * the slot of a channel. If a connection is lost, a new one is made.
+ * Listens to channels, over connections of its own. A cluster needs a connection to each master that has the slot of a
+ * channel; a single Redis needs one connection. If a connection is lost, a new one is made.
  */
 export class Listener {
   readonly #connection: Connection;
@@ -54,8 +57,8 @@ export class Listener {
   }
 
   /**
-   * Begins to pass the messages on the channels of `audience` to it. Returns a function that ends this. The last
-   * audience that ends closes the connections to Redis.
+   * Calls `audience` for each message on its channels, until the returned function is called. When the last audience
+   * ends, the connections to Redis are closed.
    */
   listen(audience: Audience): () => void {
     const ending = new AbortController();
@@ -152,7 +155,7 @@ async function listenOn(redis: Redis, audience: Audience): Promise<void> {
     audience.listens();
     await lost;
   } finally {
-    // Otherwise each new attempt to listen on the same connection would add more handlers.
+    // Without this, each new attempt to listen on the same connection would add more handlers.
     for (const event of ['end', 'moved']) redis.off(event, resolve);
   }
 }

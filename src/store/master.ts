@@ -27,7 +27,7 @@ const PASSING_WORDS = new Set([
   'MOVED',
   // The slot is being moved to another master, key by key. Each of the two masters has only some of a script's keys.
   'ASK',
-  // The master of a blocking command, such as WAIT, has become a replica.
+  // The master became a replica while it ran a blocking command, such as WAIT.
   'UNBLOCKED',
 ]);
 /**
@@ -38,14 +38,15 @@ const FORBIDDEN = /^NOPERM|The user executing the script can't /;
 const NO_MASTER = /^ERR WAIT cannot be used with replica/;
 
 /**
- * The classes of errors that mistakes in the bus itself cause. ioredis and the network cause errors of other classes.
+ * An error of one of these classes comes from a mistake in the bus itself. Errors of ioredis and of the network have
+ * other classes.
  */
 const MISTAKES = [TypeError, RangeError, ReferenceError, SyntaxError];
 
 interface Connections {
   /** How many times the connection has become ready. If this number grows, Redis may have failed and lost data. */
   count: number;
-  /** The error of Redis if the last failure was that it refused the user or password. */
+  /** Redis's refusal of the user or password, if that was the last failure. */
   refusal: Error | undefined;
 }
 

@@ -9,8 +9,8 @@ export type ProcessCounts = Record<ProcessType, number>;
 /**
  * Makes this process count as alive until the returned function is called. The process listens to a channel on which
  * nothing is ever sent, and `countProcesses` counts the listeners. A killed process no longer listens, so it is no
- * longer counted. `onCounted` is called whenever Redis has confirmed that it counts the process: soon, and again after
- * each loss of the connection.
+ * longer counted. `onCounted` is called when Redis has confirmed that it counts the process, and again whenever a lost
+ * connection is back.
  */
 export function showPresence(
   listener: Listener,
@@ -23,7 +23,7 @@ export function showPresence(
 
 /**
  * Counts the living processes of the bus. Returns undefined if the ACL does not permit PUBSUB, which older releases did
- * not need. Throws StorageUnavailable.
+ * not need. Throws StorageUnavailable if Redis is away.
  */
 export async function countProcesses(control: Partition): Promise<ProcessCounts | undefined> {
   const channels = PROCESS_TYPES.map((type) => control.keys.processes(type));

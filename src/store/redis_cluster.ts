@@ -20,7 +20,7 @@ export class RedisCluster {
   readonly #cluster: Cluster;
   readonly #nodes = new Map<string, Redis>();
   readonly #away = new Set<string>();
-  /** For each node whose last failure was that it refused the user or password: its error. */
+  /** The error of each node whose last failure was that it refused the user or password, by the node's address. */
   readonly #refusals = new Map<string, Error>();
   readonly #log: Log;
   #connections = 0;
@@ -63,8 +63,8 @@ export class RedisCluster {
   }
 
   /**
-   * Returns the error with which the node at `address` refuses the user or password; undefined if it does not. Without
-   * `address`, because no master is known, returns the error of any node: its refusal may be why none is known.
+   * Returns the error by which the node at `address` refuses the user or password; undefined if it does not. If
+   * `address` is undefined, no master is known. Any node's refusal is returned then, because it may be the reason.
    */
   refusalAt(address: string | undefined): Error | undefined {
     return address === undefined ? this.#refusals.values().next().value : this.#refusals.get(address);
@@ -79,8 +79,8 @@ export class RedisCluster {
   }
 
   /**
-   * Sets the name that CLIENT LIST shows of the connections to all masters: the present ones, and those that are made
-   * from now on. A connection keeps its old name if the ACL forbids CLIENT SETNAME.
+   * Sets the name that CLIENT LIST shows for the connections to masters, also for those that are made later. A
+   * connection keeps its old name if the ACL forbids CLIENT SETNAME.
    */
   async nameConnections(name: string): Promise<void> {
     this.#connectionName = name;

@@ -2,10 +2,13 @@ import { clock } from '../clock.ts';
 import { sharing } from '../sharing.ts';
 import type { Partition } from './partition.ts';
 
-/** While the time is asked for, the clock of this host is compared with that of Redis at this interval. */
+/** As long as callers ask for the time, the clock of this host is compared with that of Redis at this interval. */
 const COMPARE_EVERY_MS = 10_000;
 const RETRY_MS = 1000;
-/** If the clock of this host was set by more than this, or the host slept, the clocks are compared again at once. */
+/**
+ * If the clock of this host jumps by more than this, it is compared with Redis's again at once. It jumps if somebody
+ * sets it, or after the host has slept.
+ */
 const MAX_STEP_MS = 500;
 
 /** Tells the time by Redis's clock without asking Redis each time. Each partition can have a Redis of its own. */
@@ -13,9 +16,9 @@ export class RedisTimes {
   readonly #times = new WeakMap<Partition, RedisTime>();
 
   /**
-   * Returns the time in whole ms by the clock of a partition's Redis. Resolves with it if Redis must be asked first: at
-   * the start, after a reconnection, and after the clock of this host was set. Then throws StorageUnavailable if Redis
-   * does not answer.
+   * Returns the time in whole ms by the clock of a partition's Redis. Returns a promise of the time if Redis must be
+   * asked first: at the start, after a reconnection, and after the clock of this host was set. The promise rejects with
+   * StorageUnavailable if Redis does not answer.
    */
   nowMs(partition: Partition): number | Promise<number> {
     const known = this.#times.get(partition);
@@ -27,7 +30,9 @@ export class RedisTimes {
 
 class RedisTime {
   readonly #partition: Partition;
-  /** `Partition.connections` when the clocks were compared. If it is higher now, this may be another Redis. */
+  /**
+   * `Partition.connections` when the clocks were compared. If it has changed, the process may now use another Redis.
+   */
   #connection: number | undefined;
   /** What is added to the clock of this host to get the time of Redis's clock. */
   #correctionMs = 0;
@@ -44,7 +49,7 @@ class RedisTime {
     const isStep = Math.abs(hostMs() - this.#hostMs) > MAX_STEP_MS;
     if (isStep || this.#connection !== this.#partition.connections)
       return this.#compared().then(() => this.#corrected());
-    // Errors are ignored: the correction is still right if no clock was set meanwhile, and a later call tries again.
+    // Errors are ignored: the known correction stays right as long as no clock is set, and a later call compares again.
     if (clock.monotonicMs() >= this.#compareAtMs) this.#compared().catch(() => {});
     return this.#corrected();
   }
@@ -55,9 +60,9 @@ class RedisTime {
 
   /**
    * Redis reads its clock at an unknown moment between the request and the reply. So a comparison gives only the least
-   * and the greatest correction that can be right. A correction between the two is kept; any other moves to the nearer
-   * one. It stays 0 if both hosts keep the time well. If the correction changed with every slow reply, a later event
-   * could get an earlier time.
+   * and the greatest correction that can be right. If the present correction is between these two, it is kept.
+   * Otherwise it becomes the nearer of the two. If both hosts keep the time well, the correction stays 0. If it changed
+   * with every slow reply, a later event could get an earlier time.
    */
   async #compare(): Promise<void> {
     this.#compareAtMs = clock.monotonicMs() + RETRY_MS;

@@ -32,9 +32,9 @@ export async function wrongTypes(partition: Partition): Promise<string[]> {
 }
 
 /**
- * Returns a sentence that says what to grant to the Redis user, because its ACL lacks it: the pattern of the keys, the
- * pattern of the channels, or a command. `message` is the error of Redis. Releases of Redis word it differently.
- * Returns an empty text if the error is about none of the three.
+ * Returns a sentence that says what the ACL must grant to the Redis user: the pattern of the keys, the pattern of the
+ * channels, or a command. `message` is the error of Redis; releases of Redis word it differently. Returns an empty text
+ * if the error is about none of the three.
  */
 function whatToGrant(message: string, prefix: string): string {
   // With several partitions, `prefix` ends with a hash tag of the partition.

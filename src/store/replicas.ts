@@ -4,11 +4,14 @@ import type { Log } from '../log.ts';
 import type { Master } from './master.ts';
 
 /**
- * Maximum time that WAIT waits. It is less than the 5 s without a reply after which connection.ts closes a connection.
+ * Maximum time that WAIT waits for replicas. It is less than the 5 s after which connection.ts closes a connection that
+ * gives no reply.
  */
 const WAIT_MS = 1000;
 
-/** The state of WAIT, which waits for replicas, on one connection. All partitions on the connection share it. */
+/**
+ * The state of WAIT, the command that waits for replicas, on one connection. All partitions on the connection share it.
+ */
 interface Waits {
   /** The result of the WAIT that will be sent next. This WAIT confirms all commands that are sent before it. */
   next: Promise<number> | undefined;
@@ -38,9 +41,9 @@ export class Replicas {
   }
 
   /**
-   * Resolves with the reply to `sent`, the last command on this connection, once enough replicas have everything that
-   * Redis had written by then, also for other connections. So a repeated publish, which writes nothing itself, waits
-   * for what the first publish wrote. Throws the error of `sent`. Throws StorageUnavailable if too few replicas
+   * Resolves with the reply to `sent`, the last command on this connection, when enough replicas have everything that
+   * Redis has written by then. Writes of other connections count too: a repeated publish writes nothing itself, but
+   * waits for what the first publish wrote. Throws the error of `sent`. Throws StorageUnavailable if too few replicas
    * confirm, although Redis has run the command.
    */
   async resultOnceReplicated<T>(redis: Redis, sent: Promise<T>): Promise<T> {
