@@ -32,7 +32,10 @@ const EMBEDDING: [network: Network, embedded: { at: number; mask?: number }[]][]
   [network('2001::/32'), [{ at: 4 }, { at: 12, mask: 0xff }]],
 ];
 
-/** Matches, in hex, bytes 8 to 11 of an ISATAP address (RFC 5214), which leads to the IPv4 address behind them. */
+/**
+ * Matches, in hex, bytes 8 to 11 of an ISATAP address (RFC 5214). Bytes 12 to 15 are the IPv4 address to which it
+ * leads.
+ */
 const ISATAP = /^0[02]005efe$/;
 
 /** Classifies addresses. Callbacks may go to public addresses, and to those that the operator allows. */

@@ -69,9 +69,9 @@ function successOf({ delivered, failed }: Standing): number | undefined {
 
 const MAX_FORECAST_MS = 30 * 86_400_000;
 /**
- * The growth (events a second) from which a queue counts as shrinking: it loses an event a minute or more. The growth
- * is a mean of about a minute, from which older changes fade slowly, so a smaller loss may be the rest of an old
- * change.
+ * If the growth of a queue (events a second) is this or less, the queue counts as shrinking: it loses at least one
+ * event a minute. The growth is a mean of about a minute, in which older changes fade slowly. So a smaller loss may be
+ * only the rest of an old change.
  */
 const SHRINKING = -1 / 60;
 
@@ -80,7 +80,7 @@ const SHRINKING = -1 / 60;
  * deliveries do not shrink the queue, or if emptying it would take longer than a month.
  */
 function drainMs({ growth, delivered, isPaused }: Standing, queued: number): number | undefined {
-  // Without deliveries, a queue shrinks only because batches become dead letters or are dropped, which allows no
+  // Without deliveries, a queue shrinks only because batches become dead letters or are dropped. This allows no
   // forecast.
   if (isPaused || delivered === 0 || growth > SHRINKING) return undefined;
   return soon((queued * 1000) / -growth);

@@ -20,7 +20,7 @@ type Settings = SubscriptionDefaults & Pick<Config, 'deliveryLog'>;
 
 /** What the removal of a subscriber needs. */
 interface Removal {
-  /** Sends what waits in the outbox of one partition for another. With one partition, nothing waits. */
+  /** Has one partition do the work that waits for it in the outbox of another. With one partition, no work waits. */
   outbox: Flushing;
   /** `purgeAll` deletes those dead letters of a subscriber that became dead letters by `untilMs`. */
   deadLetters: { purgeAll(token: string, untilMs: number): Promise<unknown> };
@@ -66,7 +66,7 @@ export class Subscribers {
       for (const home of homes) if (home !== partition) await outbox.flush(partition, home);
     };
     // Before a join is removed, its events are sent to the partitions of the topics to which it publishes (its field
-    // `into`). Otherwise such an event could create a topic again that was deleted meanwhile. If one of these
+    // `into`). An event that is sent later could create a topic again that was deleted meanwhile. If one of these
     // partitions is away, this throws while the join still exists, so the call can be repeated. Other subscribers have
     // no `into`.
     await flushTo(homes);
@@ -75,8 +75,9 @@ export class Subscribers {
       series: seriesOf({ subscriber: token }),
     });
     await marks.refresh(partition, topics);
-    // A join may have published more events just before its removal, so its outbox entries are sent once more. If the
-    // subscriber was gone already (not `found`), its topics are unknown, so the entries for all partitions are sent.
+    // A join may have published more events just before its removal. They are sent now. If the subscriber was gone
+    // already (not `found`), the topics to which it published are unknown, so everything that waits for any partition
+    // is sent.
     await flushTo(found ? homes : this.#partitions.all);
     // Dead letters are purged even if the subscriber is gone. An earlier removal may have purged only some of them.
     await deadLetters.purgeAll(token, untilMs);

@@ -76,7 +76,7 @@ export const SUBSCRIBER_REPORT = z
 
 export type SubscriberReport = z.infer<typeof SUBSCRIBER_REPORT>;
 
-/** A list in the JSON of cjson in Redis, which writes an empty list as an empty object. */
+/** A list in JSON that cjson in Redis has written. cjson writes an empty list as an empty object. */
 type List<Item> = Item[] | Record<string, never>;
 
 /**
@@ -97,8 +97,8 @@ interface Row {
   /** Number of dropped events that no delivery has reported to the subscriber yet. False if there are none. */
   events_in_notice: string | false;
   /**
-   * Number of dropped events in the notice that a delivery carries to the subscriber, until the subscriber accepts this
-   * delivery. False if no delivery carries a notice.
+   * Number of dropped events in the notice of a delivery that the subscriber has not accepted yet. False if no delivery
+   * carries a notice.
    */
   events_in_carried_notice: string | false;
 }

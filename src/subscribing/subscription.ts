@@ -19,8 +19,8 @@ export interface WantedSubscription extends WantedSettings {
 type Limits = Pick<Config, 'laneLimit' | 'laneLimitMax' | 'maxTopics' | 'maxSubscribers'>;
 
 /**
- * Begins and ends subscriptions. Before either, `outbox` sends what waits in other partitions for the partition of the
- * subscriber, so that this partition has done all earlier work. With one partition, nothing waits.
+ * Begins and ends subscriptions. Before each change, `outbox` brings to the subscriber's partition what waits for it in
+ * other partitions, such as events of a topic that the subscriber leaves. With one partition, nothing waits.
  */
 export class Subscriptions {
   readonly #partitions: Partitions;

@@ -7,14 +7,16 @@ import {
 import type { Config } from '../config.ts';
 import type { Dialect } from '../routing/dialect.ts';
 
-/** The settings of the operator that bound those of subscribers, and those that stand in for them. */
+/**
+ * The operator's settings that limit what subscribers may set, and those that apply if a subscriber has set nothing.
+ */
 export type SettingLimits = Pick<Config, 'laneLimitMax'>;
 export type SubscriptionDefaults = Pick<Config, 'laneLimit' | 'laneLimitMax' | 'maxAttempts' | 'maxAgeMs'>;
 
 interface Setting<Value> {
   /** Returns the schema of the value in a request. */
   asked(limits: SettingLimits, dialect: Pick<Dialect, 'cutsMax'>): z.ZodType<Value>;
-  /** The description of that schema, in the description of the API. */
+  /** What the description of the API says about the value in a request. */
   asks: string;
   /** The schema of the value in a report. */
   shown: z.ZodType<Value>;
@@ -95,7 +97,7 @@ export const SETTING_NAMES = Object.keys(SETTINGS) as SettingName[];
 
 export type SubscriptionSettings = { [Name in SettingName]: ReturnType<(typeof SETTINGS)[Name]['read']> };
 
-/** The settings that a client asks for. A setting that is missing keeps its value or, at first, has its default. */
+/** The settings that a client asks for. A missing setting keeps its stored value; a new subscriber gets the default. */
 export type WantedSettings = { [Name in SettingName]?: SubscriptionSettings[Name] | null | undefined };
 
 type Asked<Value> = z.ZodOptional<z.ZodNullable<z.ZodType<Value>>>;
@@ -112,7 +114,7 @@ export const SHOWN_SETTINGS = ofEach<{ [Name in SettingName]: z.ZodType<Subscrip
   (name) => SETTINGS[name].shown,
 );
 
-/** Returns the settings that apply to a subscriber. `hash` has the fields of its hash in Redis. */
+/** Returns the settings that apply to a subscriber. `hash` has the fields of the subscriber's hash in Redis. */
 export function readSettings(
   hash: Readonly<Partial<Record<string, string>>>,
   defaults: SubscriptionDefaults,

@@ -68,7 +68,7 @@ export function subscriptionsApi(parts: SubscriptionsParts): Route[] {
     },
     /**
      * Checks the callback. The look-up of its host name can take two seconds, if an attacker runs the DNS server. The
-     * client may be removed meanwhile, so its credentials are checked again afterwards.
+     * client may be removed meanwhile, so the client's credentials are checked again afterwards.
      */
     async refuseLate({ body }: { body: SubscriptionRequest }) {
       const { user, callback } = splitCallback(body.callback);

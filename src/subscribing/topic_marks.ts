@@ -42,8 +42,8 @@ export class TopicMarks {
    * before subscribing, and `refresh` afterwards.
    *
    * Returns undefined, and leaves no new mark, if there would be too many topics. Otherwise returns the homes whose
-   * outboxes the caller must flush to `partition` before subscribing. Such an outbox may still tell of the removal of a
-   * topic. If that came after the subscription to a new topic of the same name, it would end the subscription.
+   * outboxes the caller must flush to `partition` before subscribing. Such an outbox may still have the removal of an
+   * older topic of the same name. If that removal came after the subscription, it would end the subscription.
    */
   async reserve(
     partition: Partition,
@@ -61,7 +61,7 @@ export class TopicMarks {
       });
       if (marked === 'too_many_topics') {
         // This home refuses more topics, so there will be no subscription. Earlier rounds of this loop may have set
-        // marks for it, which `refresh` corrects.
+        // marks in other homes, which `refresh` corrects.
         await this.refresh(partition, topics);
         return undefined;
       }
@@ -71,9 +71,9 @@ export class TopicMarks {
   }
 
   /**
-   * Moves all accepted events of the topics that the subscriber leaves (`isLeft`) to its queue. Events that still wait
-   * in an outbox would otherwise arrive after the end of the subscription, and be lost. Returns those of the left
-   * topics that live in other partitions: the caller must `refresh` their marks when the subscriptions have ended.
+   * Moves all accepted events of the topics that the subscriber leaves (`isLeft`) to its queue. Otherwise events that
+   * still wait in an outbox would arrive after the end of the subscription, and be lost. Returns those of the topics
+   * that live in other partitions. The caller must `refresh` their marks when the subscriptions have ended.
    */
   async flushLeft(outbox: Flushing, token: string, isLeft: (topic: string) => boolean): Promise<string[]> {
     if (this.#partitions.all.length === 1) return [];

@@ -60,7 +60,7 @@ interface TopicsParts {
   topics: Topics;
   standings: Pick<LatestStandings, 'get'>;
   limits: GiveLimits;
-  /** Finds a client's joins, which are shown to the client among the subscribers of a topic. */
+  /** Finds a client's joins. A client that asks for the subscribers of a topic sees only itself and its joins. */
   joins: { tokens(client: string): Promise<string[]> };
   pages: Pages;
   publicNames: PublicNames;
