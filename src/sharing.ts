@@ -1,7 +1,7 @@
 /**
- * Returns a function that calls `work`, but not while `work` is running. A caller that comes then gets the result of
- * the running call, and the caller's own arguments are ignored. That result may miss a change made just before the
- * caller came. SharedReading never misses such a change.
+ * Returns a function that calls `work`, but never twice at a time. A call while `work` is running gets the result of
+ * that run, and its own arguments are ignored. The result may miss a change made just before the call. SharedReading
+ * never misses such a change.
  */
 export function sharing<Args extends unknown[], T>(
   work: (...args: Args) => Promise<T>,

@@ -2,13 +2,13 @@
 const UNUSUAL = /[^!-$&-~]/;
 /** Matches a URL up to the end of its host. The group has the credentials, the host and its port. */
 const UP_TO_HOST = /^(?:[^:/?#\\]*:)?[\s\p{Cc}/\\]*([^/?#\\]*)/u;
-/** Matches a label of more than 63 characters in a host, which DNS does not allow. */
+/** Matches a label (a part between dots) of more than 63 characters in a host, which DNS does not allow. */
 const LONG_LABEL = /(?:^|\.)(?:%..|[^.%]){64}/;
 
 /**
- * Like `URL.parse`, but returns null for a host with a label of more than 63 characters. The time for reading such a
- * label grows with the square of its length: 5,000 Chinese characters take 23 ms. A text of visible ASCII without `%`
- * is not checked, because reading it is always fast.
+ * Like `URL.parse`, but returns null for a host with a label (a part between dots) of more than 63 characters. The time
+ * for reading such a label grows with the square of its length: 5,000 Chinese characters take 23 ms. A text of visible
+ * ASCII without `%` is not checked, because reading it is always fast.
  */
 export function parseUrl(text: string, base?: string): URL | null {
   return hasLongLabel(text) ? null : URL.parse(text, base);
