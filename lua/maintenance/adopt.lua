@@ -10,9 +10,8 @@ processes still ran when Redis lost its data.
 If a version is stored already, the call changes nothing and returns false. So if several processes boot at the same
 time, only one of them deletes jobs. Later jobs in the queue `aux` belong to this bus and must stay.
 ]]
--- Returns true if a client or a subscriber comes from the Ruby Routemaster, which never stores when a client was made
--- or when a subscriber subscribed. A client of the Ruby Routemaster usually has no hash. But if this bus was in use
--- before, and the operator then went back to Ruby, the client has a hash without `created_at`.
+-- Returns true if the Ruby Routemaster made one of the clients or subscribers. This bus stores `created_at` for each
+-- client and `subscribed_at` for each subscriber, and the Ruby Routemaster stores neither.
 local function is_of_ruby(keys)
   local names = redis.call('HGETALL', keys.api_tokens())
   for i = 1, #names, 2 do

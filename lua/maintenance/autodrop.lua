@@ -19,8 +19,8 @@ local drop_sums = include('maintenance/drop_sums')
 local dropping = include('maintenance/dropping')
 local jobs = include('delivering/jobs')
 
--- Estimated work, in µs of Redis: for each of the `orders`, and for deleting a dead letter or a batch. A script call
--- stops at MAX_WORK (drop_sums.lua).
+-- Estimated time (µs) that Redis takes to begin an order (a request to drop), to delete a dead letter, and to delete a
+-- batch. A script call stops when they add up to MAX_WORK (drop_sums.lua).
 local WORK_OF = { order = 4, dead_letter = 25, batch = 6 }
 
 local function drop_dead_letters(call, run, order)
@@ -52,9 +52,9 @@ local function drop_batches(call, run, order)
   end
 end
 
--- Carries out one of the `orders`: drops the oldest dead letters, then the oldest batches, of the subscriber that it
--- names, or of all subscribers if it names none. Stops at the maximum work of a script call. Returns how many were
--- deleted, and true (`is_spent`) if nothing is left that can be deleted.
+-- Carries out an order (`wanted`): drops the oldest dead letters, then the oldest batches, of the subscriber
+-- `wanted.token`, or of all subscribers if there is no token. Stops at the maximum work of a script call. Returns how
+-- many it has `deleted`. `is_spent` is true if nothing is left that can be deleted.
 local function carry_out(call, run, wanted)
   local keys, token = call.keys, wanted.token
   local order = {

@@ -8,11 +8,11 @@ local batches = include('delivering/batches')
 local drop_notices = include('delivering/drop_notices')
 local drop_sums = {}
 
--- Maximum work of one script call, in units of about 1 µs of Redis, so that the call blocks Redis for about 2 ms. The
--- call checks its work only after every 20 events, so the largest events can make it take another 2 ms.
+-- Maximum work of one script call. Redis needs about 1 µs for a unit of work, so the call blocks it for about 2 ms. The
+-- work is checked only after every 20 events, so the largest events can add another 2 ms.
 local MAX_WORK = 1900
--- Work in the units of MAX_WORK: `sum` for each subscriber that loses events, `event` for each counted event, and
--- `byte` for each of its bytes.
+-- Estimated time (µs) that Redis takes to count what is dropped: `sum` for each subscriber that loses events, `event`
+-- for each event, and `byte` for each byte of an event.
 local WORK_OF = { sum = 30, event = 0.5, byte = 0.0015 }
 -- Number of events that one LRANGE reads. A script call can stop only between two of these reads. Twenty of the largest
 -- events that the default settings allow have 1.3 MB.
@@ -65,13 +65,13 @@ local function count_events(sums, items, first, counts)
   sums.work = sums.work + math.max(0, #items - first + 1) * WORK_OF.event + bytes * WORK_OF.byte
 end
 
--- Counts the events of a batch by topic. `items` are the first HEADER + EVENTS_PER_READ items of its list. Returns the
--- counts and the length of the list. If the script call reaches its maximum work before the end of the list, returns
--- nothing, and the next call goes on after `begun_items` items.
+-- Counts the events of a batch by topic. `items` are the first items of its list: the header and up to EVENTS_PER_READ
+-- events. Returns the counts and the length of the list. Returns nothing if the script call reaches its maximum work
+-- before the end of the list; the next call then goes on where this call stopped (`begun`).
 --
--- Between two calls, `acquire` may remove items from the list, so that some events are counted twice or not at all. The
--- count goes on nevertheless: if it began anew after each removal, it might never end. It begins anew only if the list
--- has become shorter than `begun_items`.
+-- Between two calls, `acquire` may remove events from the list. Some events are then counted twice or not at all. The
+-- count goes on nevertheless, because a count that began anew after each removal might never end. It begins anew only
+-- if the list has become shorter than the part that is counted already.
 local function count_topics(sums, bid, list, items)
   local at, counts, is_whole = #items, {}, #items < batches.HEADER + EVENTS_PER_READ
   if bid == sums.args.begun_bid and redis.call('LLEN', list) >= sums.args.begun_items then
@@ -93,10 +93,10 @@ local function count_topics(sums, bid, list, items)
   return counts, at
 end
 
--- Adds a batch (`is_queued`) or dead letter to the sums of its subscriber, before it is dropped. Returns what describes
--- the batch for the delivery log (`add_drop`). The caller then deletes the batch. If its list is gone, there is nothing
--- to count, and the result has no `token`. Returns nothing if not all events of the batch are counted yet, because it
--- is large. The caller must keep it.
+-- Adds a batch (`is_queued`) or dead letter to the sums of its subscriber. Returns what the delivery log needs to know
+-- about the batch (`add_drop`); the caller then deletes the batch. Returns an empty table if the batch's list is gone,
+-- so that there is nothing to count. Returns nothing if the batch is so large that not all its events are counted yet;
+-- the caller then keeps the batch.
 function drop_sums.note(call, sums, bid, list, is_queued)
   local items = redis.call('LRANGE', list, 0, batches.HEADER + EVENTS_PER_READ - 1)
   local token, created_ms = items[1], items[2]
@@ -131,8 +131,8 @@ local function as_list(counts)
 end
 
 -- Adds what was dropped to the drop notices, which tell subscribers what they miss. Returns a list of what each
--- subscriber lost, and a table with which the next call goes on: the large batch of which this call has counted only a
--- part (`bid`; nil if there is none), the number of items handled, and the counts.
+-- subscriber lost. Also returns what the next call must know of a large batch that is counted only in part: its UID
+-- (`bid`; nil if there is no such batch), the number of items handled (`at`), and the counts (`topics`).
 function drop_sums.finish(call, sums)
   for _, sum in ipairs(sums.list) do
     notify(call, sum)

@@ -11,8 +11,8 @@ local open_batches = include('delivering/open_batches')
 local waiting = include('delivering/waiting')
 local dropping = {}
 
--- Returns two values: a table from each job that a worker holds to this worker, and the number of these jobs. Their
--- batches are being delivered, so they must not be dropped.
+-- Returns the jobs that workers hold, as a table that gives the worker of each job. Also returns the number of these
+-- jobs. Their batches are being delivered, so they must not be dropped.
 function dropping.jobs_held(call)
   local held, count = {}, 0
   for _, worker in ipairs(redis.call('SMEMBERS', call.keys.jobs_pending_index('main'))) do
@@ -55,9 +55,9 @@ function dropping.add(call, collection, bid, about)
   delivery_log.add_drop(call, collection.log, bid, about)
 end
 
--- Corrects which jobs of a subscriber run, and which wait, after some of its batches were dropped:
---   - Removes their jobs from the waiting jobs.
---   - If its probe was dropped, it has none any more. Otherwise the subscriber's other jobs would never run.
+-- Brings a subscriber's lane up to date after some of its batches were dropped:
+--   - Removes the jobs of these batches from the waiting jobs.
+--   - Forgets the subscriber's probe if it was one of these jobs. Otherwise the other jobs would wait for it for ever.
 --   - Makes a waiting job ready for each dropped job that was not waiting. Usually this happens when a job ends, but a
 --     dropped job never ends.
 function dropping.update_lane(call, collection, token, dropped_jobs)

@@ -11,7 +11,7 @@ script was stopped half-way: otherwise only a sweep would find the job, and the 
 local jobs = include('delivering/jobs')
 local leases = include('delivering/leases')
 
--- True if nobody will run the job. Takes the job from its worker if the worker is dead.
+-- Returns true if no worker will run the job. Takes the job away from its worker if this worker is dead.
 local function is_lost(call, q, job, lease_ms)
   local keys = call.keys
   if redis.call('LPOS', keys.jobs_instant(q), job) then return false end

@@ -39,13 +39,12 @@ local function new_uid(call, bid)
   return redis.sha1hex(bid .. string.format('%d', call.now_us)):sub(1, 20)
 end
 
--- Makes a batch of events that a Ruby web process stored after the takeover. The process means to append them to the
--- open batch `bid` of this bus, at `batch:{bid}`. But it writes to `batches:{bid}`, the key of the Ruby layout, and so
--- makes a second list, without a header.
+-- Gives a header to a list of events, so that it becomes a batch. A Ruby web process made this list after the takeover.
+-- It meant to append its events to the open batch `bid` of this bus, at `batch:{bid}`, but a Ruby process writes to
+-- `batches:{bid}`, the key of the Ruby layout.
 --
--- The list gets a header, a new UID, and the subscriber of the batch or dead letter `bid` of this bus. Returns the UID,
--- the subscriber's token and the time of creation. If neither the batch nor the dead letter exists any more, returns
--- nothing.
+-- The new batch gets a new UID. Its subscriber is that of the batch or dead letter `bid` of this bus. If neither exists
+-- any more, returns nothing. Otherwise returns the UID, the subscriber's token and the time of creation.
 local function add_header(call, bid)
   local keys = call.keys
   local token = batches.read_header(keys.batch(bid)) or batches.read_header(keys.dead_letter(bid))
@@ -60,8 +59,8 @@ end
 
 -- Makes a batch of the Ruby Routemaster a closed batch of this bus, with a job. The takeover of a Redis does this for
 -- all batches in `batches:index`. Acquire and sweeps do it for batches that the takeover missed, or that a Ruby process
--- stored later. Returns true if it is done, false if the batch has no known subscriber or its UID is taken, and nothing
--- if there is no such batch.
+-- stored later. Returns true if the batch is adopted, false if it has no known subscriber or its UID is taken, and
+-- nothing if there is no such batch.
 function ruby.adopt(call, bid)
   local keys = call.keys
   if redis.call('TYPE', keys.ruby_batch(bid)).ok ~= 'list' then return end

@@ -46,8 +46,8 @@ local function give_back(call, q, worker)
     given_back = given_back + 1
     job = redis.call('RPOP', keys.jobs_pending(q, worker))
   end
-  -- The dead worker's job is ready again, so no waiting job is made ready in its place (maximum 0). An `ordered`
-  -- subscriber is an exception: for it, `make_instant` makes the job of the oldest batch ready in any case.
+  -- The dead worker's job is ready again, so no waiting job is needed in its place (maximum 0). Only for an `ordered`
+  -- subscriber, `make_instant` makes the job of the oldest batch ready nevertheless, if that job waits.
   if lane_token then waiting.make_instant(call, lane_token, 0) end
   redis.call('SREM', keys.jobs_pending_index(q), worker)
   redis.call('HDEL', keys.leases(), worker)

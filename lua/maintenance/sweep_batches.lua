@@ -47,11 +47,11 @@ local function find_owner(call, bid)
   end
 end
 
--- Repairs a batch whose header (the first items of its list) is missing or damaged: puts a new header at the front. If
--- the header was missing, the batch is whole again, and stays in the queue. If it was damaged, the rest of the old
--- header now stands where events should be, so the batch becomes a dead letter. If the batch's subscriber cannot be
--- found, only reports the batch.
-local function set_apart(call, bid, found)
+-- Puts a new header (the first items of the list) at the front of a batch whose header is missing or damaged. If it was
+-- missing, the batch is whole again, and stays in the queue. If it was damaged, the rest of the old header now stands
+-- where events should be, so the batch becomes a dead letter. If the batch's subscriber cannot be found, only reports
+-- the batch.
+local function repair_header(call, bid, found)
   local keys, batch = call.keys, call.keys.batch(bid)
   local is_whole = has_no_header(batch)
   local owner = is_whole and find_owner(call, bid) or owner_of(batch)
@@ -88,7 +88,7 @@ function check.batch(call, bid, found)
   local keys = call.keys
   if not exists(keys.batch(bid)) then return end
   local owner, created_ms, attempts = batches.read_header(keys.batch(bid))
-  if not owner then return set_apart(call, bid, found) end
+  if not owner then return repair_header(call, bid, found) end
   local entered = redis.call('ZADD', keys.batches_index(), 'NX', created_ms, bid)
     + redis.call('ZADD', keys.batches_queued(owner), 'NX', created_ms * 1000, bid)
   if entered > 0 then findings.add(found, 'batch_unindexed', bid) end
@@ -140,12 +140,12 @@ end
 
 function check.batches_queued(call, bid, found, token)
   local batch = call.keys.batch(bid)
-  -- If the batch has no header, its entry stays in the index, because `set_apart` finds the subscriber by it.
+  -- A batch without a header keeps its entry in the index, because `repair_header` finds its subscriber by this entry.
   if owner_of(batch) == token or has_no_header(batch) then return end
   remove('ZREM', call.keys.batches_queued(token), bid, found, 'entry_without_batch')
 end
 
--- Checks a UID in the set `batches:current:{token}`, and removes it unless one of these holds:
+-- Removes a UID from the set `batches:current:{token}` unless one of these holds:
 --   - A Ruby process has stored the batch.
 --   - The batch is open (`batches:open` names it), and was never attempted.
 function check.batches_current(call, bid, found, token)
@@ -155,9 +155,10 @@ function check.batches_current(call, bid, found, token)
   remove('SREM', call.keys.batches_current(token), bid, found, 'entry_without_batch')
 end
 
--- The hash `batches:open` says which batch takes a subscriber's new events. Closes this batch if it belongs to another
--- subscriber or was attempted, if its UID is missing from the set `batches:current:{token}`, or if its entry does not
--- match the subscriber's max_events and max_bytes.
+-- The hash `batches:open` says which batch takes a subscriber's new events. Closes this batch unless all of these hold:
+--   - It belongs to the subscriber, and was never attempted.
+--   - Its UID is in the set `batches:current:{token}`.
+--   - Its entry in the hash has the subscriber's max_events and max_bytes.
 function check.batches_open(call, token, found)
   local keys = call.keys
   local entry = redis.call('HGET', keys.batches_open(), token)
@@ -165,8 +166,8 @@ function check.batches_open(call, token, found)
   local bid, current = open_batches.read_entry(entry), keys.batches_current(token)
   local max_events, max_bytes = unpack(redis.call('HMGET', keys.subscriber(token), 'max_events', 'max_bytes'))
   local expected = open_batches.entry(bid, open_batches.max_events(max_events), max_bytes)
-  -- A Ruby Routemaster would look for the UID in the set `batches:current:{token}`. After a takeover, the UID may be
-  -- missing there (opening.lua says why), so the set is not checked.
+  -- After a takeover, this bus does not add its open batches to the set `batches:current:{token}` (opening.lua says
+  -- why). So the set is checked only if there was no takeover.
   local is_current = ruby.was_here(call) or redis.call('SISMEMBER', current, bid) == 1
   if is_current and entry == expected and may_be_open(call, bid, token) then return end
   open_batches.close_open(call, token, bid)
@@ -189,7 +190,8 @@ function check.batches_closed(call, bid, found)
   remove('HDEL', call.keys.batches_closed(), bid, found, 'entry_without_batch')
 end
 
--- Removes a dead letter from the index if it does not exist, or if its key is no list, at which listings would fail.
+-- Removes a dead letter from the index if it does not exist. Also removes it if another program has written its key
+-- with another type than a list, because listings would fail there.
 function check.dead_letters_index(call, bid, found)
   if type(owner_of(call.keys.dead_letter(bid))) == 'string' then return end
   remove('ZREM', call.keys.dead_letters_index(), bid, found, 'entry_without_dead_letter')

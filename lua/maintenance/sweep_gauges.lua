@@ -10,17 +10,17 @@ local batches = include('delivering/batches')
 local calls = include('store/calls')
 local findings = include('maintenance/findings')
 
--- If a subscriber has more batches (or dead letters) than this, their events are not counted. Counting the events of
--- 10,000 takes Redis about 11 ms.
+-- If a subscriber has more batches (or dead letters) than this, the events in them are not counted. Redis needs about
+-- 11 ms to count the events of 10,000 batches.
 local MAX_LISTS = 10000
 
 -- Returns the number of events in all batches (or dead letters) of an index, a sorted set of their UIDs. Returns
--- nothing if these are more than MAX_LISTS. `list_of` returns the key of a batch (or dead letter).
+-- nothing if the index has more than MAX_LISTS. `list_of` gives the key in Redis of a batch (or dead letter).
 local function count_events(index, list_of)
   if redis.call('ZCARD', index) > MAX_LISTS then return end
   local events = 0
   for _, bid in ipairs(redis.call('ZRANGE', index, 0, -1)) do
-    -- A key of another type, at which LLEN fails, counts as a batch without events.
+    -- If another program has written the key with another type, LLEN fails, and the batch counts as empty.
     local length = calls.read('LLEN', list_of(bid))
     if type(length) == 'number' then events = events + math.max(0, length - batches.HEADER) end
   end

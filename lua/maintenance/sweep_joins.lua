@@ -22,7 +22,7 @@ local function is_join(call, token)
   return redis.call('HGET', call.keys.subscriber(token), 'callback') == join_tokens.CALLBACK
 end
 
--- Makes sure that a join is in `joins:expiring` as long as it has open join keys, and only as long.
+-- Makes sure that a join is in `joins:expiring` while it has open join keys, and at no other time.
 local function reschedule(call, token, found)
   local is_open = redis.call('EXISTS', call.keys.open_keys_since(token)) == 1
   if is_open == (redis.call('ZSCORE', call.keys.joins_expiring(), token) ~= false) then return end

@@ -39,8 +39,8 @@ local function enter_lane(call, worker, bid, found)
   local holds = redis.call('LINDEX', keys.jobs_pending('main', worker), 0) == jobs.delivery_of(bid)
   if type(token) ~= 'string' or not holds then return end
   if redis.call('HGET', keys.lanes_held(), worker) == token then return end
-  -- A worker without a lease, such as one of the Ruby Routemaster, is not added: it would not leave the lane when its
-  -- delivery ends, and take up a place there for ever.
+  -- A worker without a lease, such as one of the Ruby Routemaster, is not added. It would not leave the lane when its
+  -- delivery ends, so its place there would stay taken for ever.
   if redis.call('HEXISTS', keys.leases(), worker) == 0 then return end
   leave_lane(call, worker)
   lanes.join(call, { [worker] = token })

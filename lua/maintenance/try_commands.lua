@@ -8,8 +8,8 @@ command that the server does not let scripts use, and its error. Returns neither
 local function may_run(keys, command)
   if not redis.acl_check_cmd then return true end
   local name = command == 'PUBLISH' and keys.wake('main') or keys.schema()
-  -- Redis 8.8 answers only if the number of arguments is right for the command, so several numbers are tried. 0 is left
-  -- out, because Redis 7.0.15 would crash at SET if the user has a key pattern.
+  -- Redis 8.8 answers only if the command can have this number of arguments, so several numbers are tried. 0 is not
+  -- tried: asked about SET without arguments, Redis 7.0.15 crashes if the user has a key pattern.
   for count = 3, 1, -1 do
     local ok, may = pcall(redis.acl_check_cmd, command, unpack({ name, name, name }, 1, count))
     if ok and may then return true end
@@ -17,8 +17,8 @@ local function may_run(keys, command)
   return false
 end
 
--- Returns true if the Redis user lacks the channel and not the command PUBLISH. Call this only if the user may not
--- PUBLISH on the channel: the answer is in the words with which Redis refuses that.
+-- Call this only if the Redis user may not PUBLISH on the channel. Returns true if the user lacks the channel, and
+-- false if the user lacks the command PUBLISH. The error of Redis says which of them it is.
 local function lacks_channel(channel)
   local reply = redis.pcall('PUBLISH', channel, '')
   return type(reply) == 'table' and reply.err ~= nil and reply.err:find('channel', 1, true) ~= nil
