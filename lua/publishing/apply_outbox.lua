@@ -30,8 +30,7 @@ local function add(call, state, topic, events)
   state.copies = state.copies + copies.of(#events, bytes, #topic.subscribers)
 end
 
--- Stores events for the subscribers in this partition. Another partition, the home of the topic, has accepted the
--- events.
+-- Stores events for the subscribers in this partition. The topic's home, another partition, has accepted the events.
 local function take_events(call, state, name, events)
   local topic = intake.foreign_topic(state.intake_state, name)
   add(call, state, topic, events)
@@ -45,7 +44,7 @@ local function end_subscriptions(call, state, name)
   state.may_be_unused[name] = true
 end
 
--- Publishes events to a topic of this partition. The join that made them is in another partition.
+-- Publishes the events of a join to a topic of this partition. The join itself is in another partition.
 local function publish(call, state, name, about)
   local client, join, events = unpack(about)
   local publication = { topic = name, client = client }
@@ -59,9 +58,8 @@ end
 
 local DO = { events = take_events, ['end'] = end_subscriptions, publish = publish }
 
--- Another partition added an outbox entry at `added_us`. Makes this the time at which the events of this script call
--- count as accepted, unless the call already has an earlier one. All events of a call have the same time, from which
--- their deadlines and ages count. So it is the time of the earliest entry.
+-- Another partition accepted events at `added_us`. Makes this the time from which the deadlines and ages of these
+-- events count. All events of a script call share one such time, so the earliest `added_us` of the call is kept.
 local function go_back_to(call, added_us)
   call.accepted_us = math.min(call.accepted_us, added_us)
   call.accepted_ms = math.floor(call.accepted_us / 1000)
@@ -95,8 +93,8 @@ return function(call, args)
   for i, from in ipairs(args.sources) do fields[i] = from.source end
   local before = redis.call('HMGET', key, unpack(fields))
   for i, from in ipairs(args.sources) do
-    -- A call may name the same partition twice, with the same entries, if a process empties the same outbox from two
-    -- places at once (src/publishing/outbox.ts). `last` makes `apply` ignore them the second time.
+    -- If a process empties the same outbox from two places at once (src/publishing/outbox.ts), a call may name the same
+    -- partition twice, with the same entries. `last` makes `apply` ignore these entries the second time.
     local newest = apply(call, state, from.entries, last[from.source] or tonumber(before[i]) or 0)
     last[from.source], applied[i] = newest, newest
     values[2 * i - 1], values[2 * i] = from.source, string.format('%d', newest)

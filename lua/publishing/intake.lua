@@ -10,14 +10,15 @@ local elsewhere = include('publishing/elsewhere')
 local outboxes = include('publishing/outboxes')
 local intake = {}
 
--- Creates the working state of a script call that accepts events. It is passed on as `intake_state`. `args` has the
--- limits. A limit may be missing if the script does not use it; without `max_outbox_bytes`, outboxes have no limit. A
--- run is the events of publications to one topic that follow each other directly. The fields of the state:
+-- Creates the working state (`intake_state`) of a script call that accepts events. `args` has the limits. A limit may
+-- be missing if the script does not use it; without `max_outbox_bytes`, outboxes have no limit. The fields of the
+-- state:
 --
 --   topics        topics read so far, by name
 --   accepted      topics that got events
 --   run_topic     the topic of the latest publication
---   current_run   the run that may still grow, as one slice; nil if there is none
+--   current_run   the events of the latest publications in a row that are all to `run_topic`, as one slice (a part of a
+--                 list); nil if there are none
 --   tokens        a list of the subscribers that get events
 --   slices        the events that each subscriber gets, by token
 --   fingerprints  fingerprints of the accepted publications, by the digest of their idempotency key
@@ -105,9 +106,9 @@ local function judge_key(call, intake_state, publication)
 end
 
 -- Ends the current run (events of one topic that follow each other). Gives its events to the topic's subscribers, and
--- to other partitions that have subscribers of the topic. A subscriber without other events in this script call gets
--- the list of the run itself: all such subscribers share it, because a copy for each would take long. A subscriber that
--- has got events of an earlier run gets a list of its own, which has both.
+-- to other partitions that have subscribers of the topic. All subscribers without other events in this script call
+-- share the list of the run, because a list for each of them would take long. A subscriber that has events of an
+-- earlier run gets a list of its own, with the events of both runs.
 function intake.end_run(intake_state)
   local run = intake_state.current_run
   if not run then return end
@@ -176,8 +177,9 @@ function intake.judge(call, intake_state, publication)
 end
 
 -- Decides whether a client may publish to all of these topics. Returns the reason for a refusal and the refused topic,
--- or nothing. Changes nothing in Redis. Each topic that the client would come to own lowers the limits in
--- `intake_state`, so that these hold for all topics together.
+-- or nothing. Changes nothing in Redis. Each topic without a publisher lowers the limits in `intake_state`, because the
+-- client would become its publisher. Example: if the client may own only one more topic, the second such topic is
+-- refused.
 function intake.judge_all(call, intake_state, client, names)
   for _, name in ipairs(names) do
     local reason = intake.judge(call, intake_state, { topic = name, client = client })

@@ -107,7 +107,7 @@ function opening.open(call, opened, token, slice, first)
   -- If the call would open too many batches, all events go into a long one.
   if count > max and opened.uids.count + count / max > MAX_OPENED then max = count end
   for _ = 1, count, max do bids[#bids + 1] = uids.next(opened.uids) end
-  -- The last batch stays open if it has fewer events than the others (`tail`).
+  -- The last batch stays open unless it is full: it has `max` events (`tail` is 0), or its bytes fill it.
   local tail = count % max
   local is_open = tail > 0
     and leave_open(call, writes, bids[#bids], token, max, max_bytes, slice, slice.last - tail + 1)

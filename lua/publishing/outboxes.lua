@@ -31,13 +31,14 @@ local redis_run = include('store/redis_run')
 local outboxes = {}
 
 local NUMBER_LENGTH = 16
--- Entries that were set aside for a partition are sent to it after this time.
+-- If a partition does not apply its outbox entries in time, they are set aside, and sent to it again after this time.
 local ASK_AGAIN_MS = 1000
--- By how much (µs) the last entry's number may be later than Redis's clock plus `ahead`. A little is normal, because
--- the entries of one script call get consecutive numbers. More means that the clock was set back.
+-- The number of an outbox entry is a time (µs). The last number may be later than Redis's clock plus `ahead` by this
+-- much, because the entries of one script call get consecutive numbers. If it is later still, the clock was set back.
 local MAX_AHEAD_US = 100 * 1000
--- The first number in another Redis, or after the clock was set back, is higher by this (µs). Lost numbers may be later
--- than the clock shows, but by less than a minute. So no number is used twice.
+-- If another Redis has taken over, or the clock was set back, the numbers of new entries go on a minute (this many µs)
+-- higher. Numbers that a failover has lost may be later than the clock of the new Redis, but by less than a minute. So
+-- no number is used twice.
 local JUMP_US = 60 * 1000 * 1000
 
 -- Returns the number of an outbox entry: its first 16 digits.
@@ -46,7 +47,7 @@ function outboxes.number_of(entry)
 end
 
 -- Reads the work that an outbox entry describes. Returns the kind of work, the topic, the data that this kind of work
--- needs, and the time (µs) at which the entry was added, or nil if its number is this time.
+-- needs, and the time (µs) at which the entry was added. The time is nil if it is the number of the entry.
 function outboxes.work_of(entry)
   return unpack(cmsgpack.unpack(entry:sub(entry:find(':', NUMBER_LENGTH + 1, true) + 1)))
 end
@@ -72,10 +73,12 @@ function outboxes.begin()
   return { work = {} }
 end
 
--- Reads four values about the outbox, once in a script call: the number of its `last` entry, the `run_id` of the Redis
--- that added it or has scrubbed since (`run`), the `bytes` of all entries, and the time `ahead` (µs) by which numbers
--- are later than Redis's clock. `ahead` is 0 unless another Redis has taken over, or the clock was set back, since the
--- first entry.
+-- Reads the state of the outbox, once in a script call:
+--   last   the number of the last entry
+--   run    the `run_id` of the Redis that added this entry, or that has scrubbed since
+--   bytes  the bytes of all entries
+--   ahead  by how much (µs) numbers are later than Redis's clock: 0 unless another Redis has taken over since the
+--          first entry, or the clock was set back
 local function read_state(call, outgoing)
   if outgoing.last then return end
   local sent = call.keys.outboxes_sent()
@@ -97,9 +100,9 @@ function outboxes.events_of(slice)
   return events
 end
 
--- Returns the number before that of the first new entry. It is the time (µs) plus `ahead`, or the last number if that
--- is higher. In another Redis, as after a failover, and if the clock was set back, the numbers go on a minute later,
--- and `ahead` grows, so that they stay ahead of the clock.
+-- Returns the number just below that of the first new entry: the time (µs) plus `ahead`, or the last number if that is
+-- higher. If this is another Redis than before, or if the clock was set back, adds JUMP_US (a minute) to it, and raises
+-- `ahead`, so that all later numbers are higher too.
 local function last_number(call, outgoing)
   local time, run = call.now_us - 1 + outgoing.ahead, redis_run.id() or ''
   local number = math.max(outgoing.last, time)
@@ -111,20 +114,23 @@ local function last_number(call, outgoing)
 end
 
 -- Checks whether this Redis is another one than before. If so, stores its `run_id` and raises `ahead`. Scrubbing calls
--- this, so that replicas usually have the `run_id` before there is an entry. Example: B takes over from the master A.
--- It stores its `run_id`, which A, now its replica, gets. Then B adds its first entry, and fails before A has this
--- entry. So A is the master again, finds the `run_id` of B, and raises its numbers again. Without B's `run_id`, A would
--- find its own, and go on with numbers below that of B's entry. Then a partition that has applied B's entry would
--- ignore these entries of A. For the same reason the first `run_id` of all is stored before the first entry: a failover
--- could lose that entry, and the new master must know that there was another Redis.
+-- this, so that replicas usually have the `run_id` before there is an entry.
+--
+-- Example: the replica B takes over from the master A, and stores its `run_id`, which A, now a replica, gets. B adds an
+-- entry, and fails before A has this entry. A is the master again, finds B's `run_id`, and so gives higher numbers than
+-- B did. Without B's `run_id`, A might give lower numbers; a partition that has applied B's entry would ignore A's
+-- entries.
+--
+-- For the same reason the first `run_id` of all is stored before the first entry: a failover could lose that entry, and
+-- the new master must know that there was another Redis.
 function outboxes.notice_other_redis(call)
   local outgoing = outboxes.begin()
   read_state(call, outgoing)
   last_number(call, outgoing)
 end
 
--- Makes the numbers of new entries higher than `number`, also if this Redis has lost its last number. Returns false if
--- nothing had to be changed for that.
+-- Makes the numbers of new entries higher than `number`, even if this Redis has lost its own last number. Returns false
+-- if they were higher anyway.
 function outboxes.continue_above(call, number)
   local sent = call.keys.outboxes_sent()
   if (tonumber(redis.call('HGET', sent, 'last') or nil) or 0) >= number then return false end
@@ -151,15 +157,15 @@ function outboxes.store(call, outgoing)
   calls.try(call, jobs.put, 'aux', job_for())
 end
 
--- An entry `end` ends all subscriptions to a topic. Stores the number of such an entry that was just added to the
--- outbox. `may_end_subscriptions` compares it with the entries that still wait.
+-- An outbox entry `end` ends all subscriptions to a topic in another partition. After such an entry was added to the
+-- outbox, this stores its number. `may_end_subscriptions` compares it with the entries that still wait.
 function outboxes.note_end(call)
   local sent = call.keys.outboxes_sent()
   redis.call('HSET', sent, 'ended', redis.call('HGET', sent, 'last'))
 end
 
--- Returns true if an entry `end` may still wait for `partition`. It could also end a subscription that is made there
--- now, because it ends all subscriptions to its topic.
+-- Returns true if an entry `end` may still wait for `partition`. When the partition applies this entry, it ends all its
+-- subscriptions to the topic, even one that is made now.
 function outboxes.may_end_subscriptions(call, partition)
   local ended = tonumber(redis.call('HGET', call.keys.outboxes_sent(), 'ended') or nil)
   for _, list in ipairs(ended and { call.keys.outbox(), call.keys.outbox_aside(partition) } or {}) do
@@ -177,9 +183,9 @@ local function bytes_aside(call)
   return aside
 end
 
--- Returns true if `max_bytes` or more possibly wait for one of the partitions that `marks` names. What waits for a
--- partition is in the list `outbox:{partition}`, and in `outbox`. All bytes of `outbox` are counted for each partition,
--- although some entries are for others.
+-- Returns true if `max_bytes` or more may wait for one of the partitions that `marks` names. Entries for a partition
+-- wait in the lists `outbox:{partition}` and `outbox`. All bytes of `outbox` are counted for each partition, although
+-- some of its entries are for others.
 function outboxes.are_full(call, outgoing, marks, max_bytes)
   read_state(call, outgoing)
   outgoing.aside = outgoing.aside or bytes_aside(call)

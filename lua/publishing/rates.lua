@@ -10,8 +10,8 @@ no limit.
 ]]
 local rates = {}
 
--- Creates the state of the rate limits in one script call. By client, `buckets` has the buckets that the call has read,
--- and `changed` those that it must store.
+-- Creates the state of the rate limits in one script call. `buckets` has the buckets that the call has read, by client.
+-- `changed` has those that it must store, by client.
 function rates.begin(call, args)
   return {
     now_us = call.now_us, burst_us = args.burst_ms * 1000,

@@ -21,8 +21,8 @@ local outboxes = include('publishing/outboxes')
 -- megabytes, and all that a script reads is in Redis's memory at once.
 local READ_AT_ONCE = 8
 
--- Returns three names: the list to read, which is `outbox` or the entries set aside for `partition`, and the hash and
--- the field that have the sum of the list's bytes.
+-- Returns where a list of outbox entries is: its key (`outbox`, or the entries set aside for `partition`), and the hash
+-- and the field that have the sum of its bytes.
 local function places(keys, partition)
   if partition then return keys.outbox_aside(partition), keys.outboxes_bytes(), partition end
   return keys.outbox(), keys.outboxes_sent(), 'bytes'
@@ -39,8 +39,8 @@ local function remove_first(call, args, list, hash, field)
   return redis.call('HINCRBY', hash, field, -args.bytes)
 end
 
--- Returns as many of the next entries of a list as fit into the reply. If the whole list fits by its bytes (`left`),
--- one command reads the entries without measuring each. This takes Redis a third less time for 500 short entries.
+-- Returns as many of the next entries of a list as fit into the reply. If the whole list fits (it has `left` bytes),
+-- one command reads the entries, without measuring each. This takes Redis a third less time for 500 short entries.
 local function next_entries(args, list, left)
   local max_entries = args.max_entries
   if left <= args.max_bytes then return redis.call('LRANGE', list, 0, max_entries - 1) end
@@ -64,8 +64,8 @@ return function(call, args)
   local entries = next_entries(args, list, left)
   if #entries == 0 then
     if partition then
-      -- While the field exists, new entries for this partition are set aside. Now none is set aside any more, so new
-      -- entries are sent from the list `outbox` again.
+      -- While the field exists, new entries for this partition are set aside. All entries that were set aside are gone,
+      -- so the field is deleted, and new entries are sent from the list `outbox` again.
       redis.call('HDEL', hash, field)
     elseif left ~= 0 then
       -- The list is empty, but the stored sum of its bytes is not 0: Redis was killed and kept only the first writes of

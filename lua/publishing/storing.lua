@@ -11,8 +11,8 @@ local opening = include('publishing/opening')
 local outboxes = include('publishing/outboxes')
 local storing = {}
 
--- Appends as many events to an open batch as fit. Returns how many, and the new length of the batch's list. The length
--- 0 means that the list no longer exists. Then nothing was appended, and the first value has no meaning.
+-- Appends as many events to an open batch as fit. Returns how many, and the new length of the batch's list. If the
+-- length is 0, the list no longer exists: nothing was appended, and the first value has no meaning.
 local function fill(batch, max, list, first, last)
   -- An open batch can always take one more event, so its length need not be read first.
   if first == last then return 1, redis.call('RPUSHX', batch, list[first]) end
@@ -40,8 +40,8 @@ local function take_room(call, intake_state, entries)
   return open_batches.take_room(call, tokens, open, slices)
 end
 
--- Returns true if the open batch of a join was created after another partition had accepted the new events. They must
--- not go into it, because a join takes the creation time of a batch as the time of all its events.
+-- Returns true if the open batch of a join was created after another partition had accepted the new events. Such a
+-- batch must not get these events, because a join takes the creation time of a batch as the time of all its events.
 local function is_too_young(call, token, entry)
   if call.accepted_us == call.now_us or not join_tokens.is_join(token) then return false end
   local created_ms = redis.call('LINDEX', call.keys.batch((open_batches.read_entry(entry))), 1)
@@ -49,9 +49,10 @@ local function is_too_young(call, token, entry)
 end
 
 -- Appends a subscriber's events to its open batch, and opens new batches for events that do not fit. Returns the number
--- of events. `entry` is the open batch's entry in `batches:open`; false if there is none. `room` is how many bytes would
--- be left in the open batch after all these events. If it is negative, all of them go into new batches. It is nil if the
--- bytes of the batch are not counted.
+-- of events.
+--   entry  the open batch's entry in `batches:open`; false if there is none
+--   room   how many bytes would be left in the open batch after all these events; nil if its bytes are not counted. If
+--          `room` is negative, all the events go into new batches
 local function append(call, opened, token, entry, room, slice)
   local list, first, last = slice.list, slice.first, slice.last
   if entry and (room and room < 0 or is_too_young(call, token, entry)) then
@@ -78,9 +79,9 @@ end
 
 -- Stores the accepted events in batches and in the outbox, and counts them for the topics of this partition.
 --
--- If an error happens at one subscriber (a key has the wrong type, for example), the other subscribers still get their
--- events. The error is kept in `call.failure`. So the script goes on, and removes the events from where they waited (an
--- outbox, delayed events). Otherwise the next call would give them to the other subscribers again.
+-- If storing fails at one subscriber (a key has the wrong type, for example), the other subscribers still get their
+-- events, and the error is kept in `call.failure`. The script goes on, and removes the events from where they waited
+-- (an outbox, delayed events). Otherwise the next call would give them to the other subscribers again.
 --
 -- If Redis's ACL forbids a command, the error is thrown at the end of this function. Then the events stay where they
 -- waited, and the caller repeats the script when the ACL permits the command.
@@ -108,7 +109,7 @@ function storing.store(call, uid_seed, intake_state)
 end
 
 -- Returns for each topic the number of its accepted `events`, and its `subscribers` in this partition: a text with a
--- token on each line, which costs Redis less than a list. Only publish uses this; `published` tells more.
+-- token on each line, which costs Redis less than a list.
 function storing.added_by_topic(intake_state)
   local by_topic = {}
   for i, topic in ipairs(intake_state.accepted) do
@@ -117,9 +118,10 @@ function storing.added_by_topic(intake_state)
   return by_topic
 end
 
--- Returns, for each topic that got events, the number and the bytes of these events, the topic's subscribers in this
--- partition, one on each line, and true if the topic lives in another partition (`is_foreign`). The bytes are right
--- only if the events were added by `intake.add_texts`.
+-- Returns, for each topic that got events:
+--   events, bytes  the number of these events, and their bytes (right only if `intake.add_texts` has added them)
+--   subscribers    the topic's subscribers in this partition, a token on each line
+--   is_foreign     true if the topic lives in another partition
 function storing.published(intake_state)
   local published = {}
   for i, topic in ipairs(intake_state.accepted) do

@@ -40,17 +40,18 @@ local function has_no_room_for_it(call, token, max)
 end
 
 local function store_settings(call, subscriber, args, settings)
-  -- `subscribed_at` is in µs, so that no two requests store the same time. A callback that answers 410 (Gone) pauses
-  -- the subscriber only if `subscribed_at` has not changed since the delivery began (nack.lua). If it has changed, the
-  -- subscriber may have another callback now.
+  -- `subscribed_at` is in µs, so that no two requests store the same time. If a callback answers 410 (Gone), the
+  -- subscriber is paused only if `subscribed_at` is the same as when the delivery began (nack.lua). If it has changed,
+  -- the subscriber may have another callback now.
   redis.call('HSET', subscriber, 'callback', args.callback, 'uuid', args.uuid, 'subscribed_at', call.now_us)
   for name, value in pairs(settings) do redis.call('HSET', subscriber, name, value) end
   for i = 1, #STORED_DEFAULTS, 2 do redis.call('HSETNX', subscriber, STORED_DEFAULTS[i], STORED_DEFAULTS[i + 1]) end
 end
 
--- Returns the signing keys of a subscriber after the key `newest` has replaced the newest key in `before`. They are a
--- text: the newest key first, then the keys that it replaced, each followed by `@` and the time (ms) until which it
--- signs deliveries, `overlap_ms` from now at most. If `newest` is the newest key in `before` already, returns `before`.
+-- Returns the signing keys of a subscriber after the key `newest` has replaced the newest key in `before`. The result
+-- is a text such as `C B@1700000060000 A@1700000030000`: the newest key first, then the keys that it replaced. Each of
+-- these also signs deliveries until the time (ms) behind its `@`, which is at most `overlap_ms` from now. If `newest`
+-- is the newest key in `before` already, returns `before`.
 local function replaced_keys(call, before, newest, overlap_ms)
   local kept = { newest }
   for entry in before:gmatch('%S+') do
