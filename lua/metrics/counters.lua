@@ -6,8 +6,8 @@ A *series* names one such count: its `field` in the hash `counters`, the field o
 ]]
 local counters = {}
 
--- Returns true if a series is about a topic or subscriber that no longer exists. Returns false for a series about the
--- whole bus.
+-- A series is a count about a topic, a subscriber or the whole bus. Returns true if the topic or subscriber no longer
+-- exists.
 function counters.has_ended(call, series)
   local keys = call.keys
   if series.topic then return redis.call('SISMEMBER', keys.topics(), series.topic) == 0 end
@@ -15,16 +15,17 @@ function counters.has_ended(call, series)
   return false
 end
 
--- Returns the name of the history of the topic or subscriber that a series is about, such as `topic:widgets`. Returns
--- nothing for a series about the whole bus.
+-- A series is a count about a topic, a subscriber or the whole bus. Returns the name of the history of the topic or
+-- subscriber, such as `topic:widgets`. Returns nothing for the whole bus.
 function counters.subject(series)
   if series.topic then return table.concat({ 'topic', series.topic }, ':') end
   return series.subscriber and table.concat({ 'subscriber', series.subscriber }, ':')
 end
 
--- Adds the counts of removed topics and subscribers to the totals, and deletes these counts and the histories. Does the
--- same in `counters_reported`, which has what the metric service already got. Otherwise the totals would seem to have
--- grown, and the service would get these counts a second time. Returns how many counts were added to totals.
+-- Adds the counts of removed topics and subscribers to the totals. Deletes these counts, and the histories of these
+-- topics and subscribers. Treats `counters_reported`, which has what the metric service already got, like `counters`.
+-- Otherwise the totals would seem to have grown, and the service would get these counts a second time. Returns how many
+-- counts were added to totals.
 function counters.fold(call, all_series)
   local folded = 0
   for _, series in ipairs(all_series) do

@@ -33,16 +33,17 @@ local function same(entry, figures)
   return #entry == #figures + 1
 end
 
--- Begins a history that does not exist yet with figures of the past. Does nothing without figures.
+-- Begins a history that does not exist yet with the figures of the last sample. Does nothing if `figures` is empty.
 local function begin(history, slot, figures)
   if #figures == 0 or redis.call('EXISTS', history) == 1 then return end
   redis.call('RPUSH', history, cmsgpack.pack({ slot, unpack(figures) }))
   redis.call('PEXPIRE', history, EXPIRY_MS)
 end
 
--- Appends figures about a topic, a subscriber or the bus to a history, which keeps its last `kept` entries. A history
--- gets at most one entry in each slot of time; `slot` is the number of the present slot. With `may_skip`, figures that
--- have not changed since the last entry are not appended. Returns the number of appended entries, 0 or 1.
+-- Appends figures about a topic, a subscriber or the bus to a history, which keeps its last `kept` entries. Time is
+-- divided into slots, and a history gets at most one entry in each; `slot` is the number of the present one. With
+-- `may_skip`, figures that are equal to those of the last entry are not appended. Returns the number of appended
+-- entries, 0 or 1.
 local function append(history, kept, slot, figures, may_skip)
   local last = redis.call('LINDEX', history, -1)
   if last then

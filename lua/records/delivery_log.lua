@@ -42,8 +42,8 @@ local MAX_TOPICS_BYTES = 256
 -- Time for which a record is shown: a day.
 delivery_log.KEPT_MS = 86400000
 
--- Returns the number of a log's records as `deliveries:logs` has it: rounded down to whole UNITs, so that it seldom
--- changes. Returns nil for an empty log, which has no entry there.
+-- Returns the number that `deliveries:logs` stores for a log with this many records. It is rounded down to whole UNITs,
+-- so that it seldom changes. Returns nil for an empty log, which has no entry there.
 function delivery_log.counted(records)
   if records > 0 then return records - records % UNIT end
 end

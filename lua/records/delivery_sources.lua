@@ -17,12 +17,11 @@ local delivery_sources = {}
 -- log fetches only MIN_CHUNK entries. Later reads fetch more, up to MAX_CHUNK.
 local MIN_CHUNK, MAX_CHUNK = 4, 128
 
--- Appended to an id, this makes the id just before it in a listing, where ids descend. A page after `x-` begins with
--- `x`.
+-- In a listing, larger ids come first. `x-` is just larger than `x`, so a page that begins after `x-` begins with `x`.
 local JUST_BEFORE = '-'
 
--- Returns the bounds of a listing as the highest and the lowest score, for an index whose scores are times in ms
--- (`scale` is 1) or in µs (`scale` is 1000).
+-- Returns the time bounds of a listing as the highest and the lowest score of an index. The scores are times in ms if
+-- `scale` is 1, and in µs if it is 1000.
 local function score_range(bounds, scale)
   local form = scale == 1 and '%.3f' or '%.0f'
   local upper = bounds.until_ms < math.huge and '(' .. form:format(bounds.until_ms * scale) or '+inf'
@@ -101,7 +100,8 @@ local function index_source(listing, index, scale, read)
   local first =
     redis.call('ZRANGE', index, range.upper, range.lower, 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')[2]
   if not first then return end
-  -- `open` is shared: a closure for each source would make a listing of 5,000 subscribers a fifth slower.
+  -- All sources share one function `open`: a closure for each source would make a listing of 5,000 subscribers a fifth
+  -- slower.
   return { place = first / scale, open = read_index, listing = listing, index = index, scale = scale, read = read }
 end
 
@@ -152,16 +152,16 @@ function delivery_sources.backwards(list, length)
   end
 end
 
--- Returns the time (ms) of the record at a position of a log, from 1 (the oldest), and that of the next newer record,
--- which is infinite if there is none.
+-- Returns the time (ms) of the record at a position of a log, where 1 is the oldest. Also returns the time of the next
+-- newer record, or infinity if there is none.
 local function times_at(list, position)
   local record, _, newer = unpack(redis.call('LRANGE', list, 2 * position - 1, 2 * position + 1))
   return delivery_log.time_of(record), newer and delivery_log.time_of(newer) or math.huge
 end
 
 -- Finds, by a binary search, the newest record of a log at or before the time `place` (ms). Returns its position and
--- its time, or nothing if all records are newer. The search begins at `listing.part` of the log, where the search in
--- the previous log ended, because logs of subscribers of the same topics are similar.
+-- its time, or nothing if all records are newer. `listing.part` (0 to 1) says how far into the log the search begins:
+-- as far as it ended in the previous log, because logs of subscribers of the same topics are similar.
 local function position_at(listing, list, place)
   local length = redis.call('LLEN', list) / 2
   local low, high, at = 1, length, math.floor(listing.part * length)

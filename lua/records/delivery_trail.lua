@@ -13,14 +13,14 @@ local delivery_sources = include('records/delivery_sources')
 local merging = include('records/merging')
 local delivery_trail = {}
 
--- An id that comes before all real ids. Entries of the same time are listed by descending id, so after this id only
--- entries of earlier times follow.
-local BEFORE_ALL_IDS = ('-'):rep(20)
+-- An id that is smaller than all real ids. A listing shows entries of the same time by descending id, so after this id
+-- only entries of earlier times follow.
+local SMALLEST_ID = ('-'):rep(20)
 
 -- Returns an iterator over the script calls that appended records to logs before the time `place` (ms), the newest
 -- first. `ending` names the trail to read: 'taken' or 'dropped'. For each call, the iterator returns a table:
 --   place   the time of the call (ms)
---   tokens  the subscribers to whose logs the call wrote. Each entry that the trail has of the call gives one
+--   tokens  the subscribers to whose logs the call wrote. The trail has an entry of the call for each of them
 -- The oldest call in the trail is left out, because some of its entries may have been deleted.
 local function read_writes(call, ending, place)
   local next_entry = delivery_sources.backwards(
@@ -67,7 +67,8 @@ local function records_of(reader, written)
   return records
 end
 
--- Returns an iterator over the records of all logs that are not newer than the time `place` (ms), the newest first.
+-- Returns an iterator over all records with the reader's `ending` up to the time `place` (ms), the newest first.
+-- Searches the logs of all subscribers.
 local function read_all_logs(reader, place)
   local call, ending, sources = reader.listing.call, reader.ending, {}
   for _, name in ipairs(delivery_log.names(call, {})) do
@@ -93,7 +94,7 @@ local function read_trail(reader)
         place = written.place
         records = records_of(reader, written)
         if #records == 0 then
-          if listing.looked >= listing.max_looked then return { place = place, id = BEFORE_ALL_IDS, stopped = true } end
+          if listing.looked >= listing.max_looked then return { place = place, id = SMALLEST_ID, stopped = true } end
           listing.looked = listing.looked + 1
         end
       elseif place < listing.oldest_record then

@@ -44,8 +44,8 @@ local function in_logs(call, clients, id)
   return nil, looked
 end
 
--- Returns for what a batch waits, and the time (ms) before which it is not tried, if it is still to come. Returns nothing
--- if the batch is in flight, or dead.
+-- Returns what a batch waits for, such as 'resume'. Also returns the earliest time (ms) of its next attempt if that is
+-- in the future. Returns nothing if the batch is in flight or dead.
 local function wait_of(call, seen, entry)
   local keys, token = call.keys, entry.subscriber
   if entry.state == 'in_flight' or entry.state == 'dead' then return end

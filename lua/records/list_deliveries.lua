@@ -38,7 +38,7 @@ local function queue_owners(listing, clients)
 end
 
 -- Each `add_…` function adds the sources (merging.lua) of one kind of batches, such as retried ones. `clients` has the
--- subscribers whose batches are listed; if it is empty, those of all subscribers are.
+-- subscribers whose batches are listed. If it is empty, the batches of all subscribers are listed.
 local function add_queues(listing, sources, clients)
   local keys = listing.call.keys
   for _, token in ipairs(clients) do

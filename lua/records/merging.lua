@@ -72,9 +72,9 @@ local function pop(heap)
   return entry
 end
 
--- Merges sources: returns an iterator over all their entries, newest first. `places` has the times of the sources'
--- newest entries, sorted, and `at_place` the sources of each time. A source gets into the heap when its time comes.
--- Sorting the sources themselves, which are tables, takes Lua ten times as long.
+-- Merges sources: returns an iterator over all their entries, newest first. A source is opened when the listing has
+-- come to the time of its newest entry. `places` has these times, sorted, and `at_place` the sources of each time.
+-- Times are sorted and not the sources, which are tables: sorting tables takes Lua ten times as long.
 function merging.merged(sources)
   local heap, places, at_place = {}, {}, {}
   for _, source in ipairs(sources) do
