@@ -2,10 +2,10 @@ import { randomUUID } from 'node:crypto';
 import { ForbiddenError, Routemaster, UnauthenticatedError } from '@routemaster/client';
 import { parseJson } from './long_numbers.ts';
 
-/** How the bus's text about right credentials of a wrong role begins. */
+/** How the bus's text begins if the credentials are right, but their role may not make the call. */
 const RIGHT = 'the credentials are right, but ';
 
-/** Credentials as the bus's text names them, and as users of rtm know them. */
+/** Pairs of texts for the same credentials: the bus's, and one for users of rtm. */
 const CREDENTIALS = [
   ["a client's credentials", "a client's TOKEN:SECRET"],
   ['the root credentials', 'the root key'],
@@ -13,8 +13,9 @@ const CREDENTIALS = [
 ] as const;
 
 /**
- * Returns a text that replaces the bus's text about refused credentials, which speaks of Basic and Digest: users of rtm
- * do not choose between them. It names the same credentials, or a client's and root's if the bus's text names none.
+ * Returns a text that replaces the bus's text about refused credentials. The bus speaks of Basic and Digest, but users
+ * of rtm do not choose between them. The new text names the credentials that the bus's text names; if that names none,
+ * those of a client and of root.
  */
 function refusalText(text: string): string {
   const problem = text.startsWith(RIGHT)

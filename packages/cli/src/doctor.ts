@@ -152,7 +152,10 @@ function failureFinding(check: string, error: unknown): Finding {
   return bad(code === 'unauthenticated' ? 'credentials' : check, `${code}: ${message}`, advice);
 }
 
-/** How the message of the bus begins if Redis has lost its data. The code is the same as if Redis were away. */
+/**
+ * How the message of the bus begins if Redis has lost its data. The error code does not tell this: it is the same while
+ * Redis is away.
+ */
 const DATA_LOST = /^Redis has lost the data/;
 const RESTORE =
   'Stop the bus, and restore a backup of Redis. Do not just restart a process: without ROUTEMASTER_REQUIRE_DATA it ' +

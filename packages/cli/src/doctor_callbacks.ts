@@ -104,7 +104,7 @@ async function adviceWhenFailing(
     return unreached === undefined
       ? `Deliveries fail, though something listens: it must answer 2xx in time.${failure ?? ''} Its log says more.`
       : `Deliveries fail: start the receiver, or subscribe with another callback.${failure ?? ''}`;
-  // Dead letters wait for a human, also when deliveries go well again.
+  // Dead letters are reported even when deliveries go well again, because they wait until a human acts.
   if (dead_letters.batches === 0) return undefined;
   const of = role === 'client' ? '' : ` --subscriber ${subscriber}`;
   const why = await newestDeath(bus, subscriber, role);

@@ -93,8 +93,8 @@ class Connection {
     try {
       const [socket]: Socket[] = await once(this.#request, 'socket', { signal });
       this.socket = socket;
-      // Behind a proxy, the TLS handshake is over before Node hands out the socket (`getPeerFinished`). The event
-      // `secureConnect` would then never come.
+      // Behind a proxy, Node hands out the socket after the TLS handshake (`getPeerFinished` then returns a value). The
+      // event `secureConnect` would never come.
       if (socket instanceof TLSSocket && !socket.getPeerFinished())
         await once(socket, 'secureConnect', { signal });
       else if (socket?.connecting) await once(socket, 'connect', { signal });

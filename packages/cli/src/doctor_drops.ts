@@ -32,7 +32,9 @@ export function* dropFindings(shown: readonly Shown[], role: Role): Generator<Fi
   yield bad('dropped', `events were dropped: ${listed(detail, '; ')}`, advice);
 }
 
-/** `last_at` is missing in what an old release answers, and null if an old release has dropped the events. */
+/**
+ * An old release of the bus does not send `last_at`. A new one sends null for events that an old release has dropped.
+ */
 function isReported({ last_at, untold }: Drops): boolean {
   return untold > 0 || (last_at ?? 0) > Date.now() - REPORTED_MS;
 }

@@ -12,8 +12,8 @@ export const MAX_LINES = 10_000;
  */
 const FULL_REQUEST_BYTES = 2 * 1024 * 1024;
 /**
- * Maximum time for which a line waits for others. After it, the lines are sent even if they do not fill a request,
- * because a program that writes to a pipe may take hours to fill one.
+ * Maximum time for which a line waits for others. Then the lines are sent even if they do not fill a request, because a
+ * program that writes to a pipe may take hours to fill one.
  */
 const MAX_WAIT_MS = 200;
 /** Maximum characters of a line. The bus refuses a longer event, so the rest of such a line is not read. */
@@ -73,7 +73,7 @@ export async function* chunksOf(input: AsyncIterable<Buffer | string>): AsyncGen
   if (chunk.lines.length > 0) yield take();
 }
 
-/** Yields the pieces of an input, and undefined before each piece that has not come by the time `dueMs()`. */
+/** Yields the pieces of an input. Also yields undefined if the next piece has not come by the time `dueMs()`. */
 async function* orPauses<Piece>(
   input: AsyncIterable<Piece>,
   dueMs: () => number,

@@ -19,8 +19,8 @@ const CHECK_EVERY_MS = 5000;
 
 /**
  * Subscribes the client until Ctrl-C, and prints the events that are delivered. Throws Failure if the client has a
- * subscription already, because Ctrl-C would end that one. Throws an error within a few seconds if somebody else ends
- * the subscription or removes the client.
+ * subscription already, because Ctrl-C would end that subscription. Throws an error within a few seconds if somebody
+ * else ends the subscription or removes the client.
  */
 export async function listen(call: Call): Promise<void> {
   const target = targetOf(textOption(call, 'forward-to'));
@@ -90,7 +90,9 @@ async function whileSubscribed(bus: Routemaster, token: string, signal: AbortSig
   }
 }
 
-/** Throws the error of subscribing with a callback that the user has not given, with advice if the bus refuses it. */
+/**
+ * Throws the error of a failed subscription. Adds advice if the bus refused the callback, which rtm has chosen here.
+ */
 function adviseOn(callback: string, error: RoutemasterError): never {
   if (error.code !== 'bad_callback') throw error;
   const advice = 'give a --port that the bus allows, or by --callback a URL that leads there, as of a tunnel';
@@ -112,7 +114,8 @@ async function listenAt(port: number, server: Server): Promise<void> {
 
 /**
  * The receiver to which events are forwarded. `authorization` carries the user name of the URL, which should be the
- * subscriber's `uuid`: a receiver may accept only deliveries with this user name, as the bus sends them.
+ * subscriber's `uuid`. The bus sends this user name with each delivery, and a receiver may refuse deliveries without
+ * it.
  */
 interface Forwarding {
   url: string;

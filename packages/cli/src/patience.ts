@@ -8,7 +8,7 @@ const REPEATED = [429, 502, 503, 504];
 interface Waiting {
   bus: Bus;
   url: string;
-  /** The client library repeats a call that failed for this time in all. */
+  /** How long the client library goes on repeating a failing call, in all. */
   timeoutMs: number;
 }
 

@@ -5,8 +5,8 @@ import { Failure } from './command.ts';
 const HERE = ['localhost', '127.0.0.1', '::1'];
 
 /**
- * As curl does, sends all https requests of this process through the proxy of HTTPS_PROXY, except those to the hosts of
- * NO_PROXY. HTTP_PROXY is ignored, because plain http is used only for a bus on this machine, and a proxy could read
+ * Sends all https requests of this process through the proxy of HTTPS_PROXY, except those to the hosts of NO_PROXY, as
+ * curl does. HTTP_PROXY is ignored, because plain http is used only for a bus on this machine, and a proxy could read
  * the token. Does nothing if Node lacks `setGlobalProxyFromEnv` (before 24.14).
  */
 export function useProxy(env: NodeJS.ProcessEnv): void {
