@@ -39,8 +39,8 @@ local function permits_all(patterns, names)
   return true
 end
 
--- Ends the client's joins that read a topic which the patterns `patterns_of.subscribe` do not permit, or publish to one
--- which `patterns_of.publish` does not permit. Returns the tokens of these joins.
+-- Ends those of the client's joins that read or publish to a forbidden topic. `patterns_of.subscribe` permits topics
+-- for reading, and `patterns_of.publish` for publishing. Returns the tokens of the ended joins.
 local function end_joins(call, client, patterns_of)
   local ended = {}
   for _, token in ipairs(joins.of(call, client)) do
