@@ -80,8 +80,8 @@ end
 -- Returns the field `acks` of the reply: three numbers for each finished job.
 --   - held: 1 if the worker still held the job, otherwise 0
 --   - events: the number of events in the batch, or 0 if the worker did not hold the job
---   - gone: 1 if the worker did not hold the job, and the batch is gone, not even kept as a dead letter. A worker
---     repeats a call whose reply was lost. Then `gone` tells it that the first call deleted the batch
+--   - gone: 1 if the worker did not hold the job, and the batch no longer exists, not even as a dead letter. If a reply
+--     is lost, the worker repeats its call, and learns from `gone` that the first call deleted the batch
 local function acks_of(call, finished, removed)
   local acks = {}
   for i, events in ipairs(removed) do

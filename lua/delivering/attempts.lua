@@ -10,7 +10,7 @@ local MAX_KEPT = 20
 -- contain it, because JSON escapes the quotes in an answer.
 local DEATH = '"reason":"its worker died"'
 -- A batch is a suspect if this number of workers died while they were delivering it: the batch may have killed them.
--- One death proves little, because a process that is killed leaves a death at every batch that it was delivering.
+-- One death proves little: if a process is killed, every batch that it was delivering gets a death in its history.
 local DEATHS_OF_SUSPECT = 2
 
 function attempts.note(call, bid, attempt)

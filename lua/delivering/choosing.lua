@@ -19,8 +19,8 @@ choosing.START = batches.HEADER + 10
 -- Creates the state of a script call that chooses jobs for the idle workers in `args`. Some fields:
 --   popped            instant jobs (any worker may take them), taken from their list, at most `workers` at a time
 --   position          the position in `popped` of the job that was tried last
---   waiting_by_share  for each share, how many jobs wait for a worker of it. A share is the part of the workers that
---                     one kind of subscribers, such as all slow ones, may use together
+--   waiting_by_share  for each share, how many jobs wait because it is full. A share is the part of the workers
+--                     that one kind of subscribers, such as all slow ones, may use together
 --   is_exhausted      true as soon as no job is left to try
 --   may_have_history  false if the batch of the tried job has certainly no history of failed attempts
 --   lanes             a cache: the result of `lane_entry.read` for each subscriber

@@ -20,8 +20,8 @@ local uids = include('store/uids')
 local cutting = {}
 
 local EVENTS_PER_READ = 100
--- Maximum bytes of a batch that is delivered whole although it was attempted before. Such a batch is not split, so that
--- the next attempt has the same UID and body. A larger batch is split, because its size may have killed workers.
+-- A batch that was attempted before stays whole up to this number of bytes, so that the next attempt has the same UID
+-- and body. A larger batch is split, because its size may have killed workers.
 local MAX_ATTEMPTED_BYTES = 33554432
 
 -- A batch that takes more bytes of memory in Redis than this is long. A script that read a batch of 16 MiB blocked
@@ -65,25 +65,30 @@ local function read_items(call, bid, start, limits)
   return list
 end
 
--- A batch is split: its first events go into a new batch, and `events_left` events stay in the old one. Returns the
--- score of the new batch in the subscriber's index. The old batch has `score`, which `rename` has just lowered by one.
--- The new score must be below `score`, but above the scores of parts that were split off the same batch before. So it
--- is `score` minus two for each event that stays. If only one were subtracted for each, two cuts of a single event
--- would give the same score, because `score` falls by one at each cut. Example: a batch has the score 9000 and 250
--- events. If 100 are split off, 150 stay with 8999, and the new batch gets 8999 - 2 * 150 = 8699. If 100 more are split
--- off, 50 stay with 8998, and that new batch gets 8998 - 2 * 50 = 8898.
+-- A batch was split: its first events are a new batch now, and `events_left` events stayed in the old batch, which has
+-- the score `score`. Returns the score of the new batch in the subscriber's index.
+--
+-- The new score is lower than `score`, so that the new batch is delivered first. It is higher than the scores of
+-- batches that were split off earlier, because fewer events stay after each split. Each split also lowers `score` by
+-- one (see `rename`). Therefore two are subtracted for each event, not one.
+--
+-- Example: a batch has the score 9000 and 250 events. 100 are split off, and 150 stay with the score 8999. The new
+-- batch gets 8999 - 2 * 150 = 8699. Then 100 more are split off, and 50 stay with 8998. Their batch gets 8998 - 2 * 50
+-- = 8898.
 local function score_of_part(index, score, events_left)
   local older = redis.call('ZRANGE', index, '(' .. score, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')[2]
   local first = math.max(score - 2 * events_left, (tonumber(older) or 0) + 1)
-  -- If an older batch has a score just below `score`, the new batch gets the same score, so their order is open. Order
-  -- matters only to `ordered` subscribers. They have no older batch here: only their oldest batch is delivered.
+  -- If another batch has the score `score` - 1, the new batch gets the same score, and either of the two may be
+  -- delivered first. This matters only to `ordered` subscribers. With them it cannot happen: only their oldest batch is
+  -- delivered, so no other batch has a lower score.
   return string.format('%d', math.min(first, score - 1))
 end
 
--- Gives the batch `old` the new UID `bid`, with the same list, history and time of closing. `list` begins with the
--- header of the batch. Returns the scores of `bid` in `batches:index` and in the subscriber's index. The latter is 1
--- lower than before. Otherwise the batch could lose its place: Redis sorts equal scores by UID, and batches that were
--- opened at the same moment may have the same score and smaller UIDs than `bid`.
+-- Gives the batch `old` the new UID `bid`. Its list, history and time of closing stay the same. `list` begins with the
+-- header of the batch. Returns two scores of `bid`: in `batches:index`, and in the subscriber's index.
+--
+-- The score in the subscriber's index becomes 1 lower, so that the batch keeps its place. Batches that were opened at
+-- the same moment may have the same score. Redis sorts these by UID, and the new UID may come after theirs.
 local function rename(call, list, old, bid)
   local keys, token, created_ms, attempts = call.keys, unpack(list, 1, batches.HEADER)
   local index, queue = keys.batches_index(), keys.batches_queued(token)
@@ -129,11 +134,12 @@ local function cut(call, given, worker, whole, list, last)
 end
 
 -- Adds as many events of a batch to the reply as one delivery may have. If the batch has more, these events become a
--- batch of their own, and its job replaces the last item of the reply, the job of `bid`. Returns three values:
+-- new batch, which the worker gets instead of `bid`. The last item of the reply, the job of `bid`, is then replaced by
+-- the job of the new batch. Returns three values:
 --   - the UID of the batch that is delivered
 --   - the number of its events
---   - the number of items added to the reply; each has one or several events (pieces.lua). 0 for a long batch, whose
---     events the worker reads itself
+--   - the number of items added to the reply; each has one or several events (pieces.lua). It is 0 for a long batch,
+--     because the worker reads the events of such a batch itself
 function cutting.add_events(call, given, worker, bid, start, lane)
   local limits = limits_of(lane, start)
   -- So as not to block Redis, this script reads about LONG_BYTES of a batch at most. If a longer batch fits into one

@@ -15,8 +15,8 @@ local function sum_of(field, value, before)
   return value + before
 end
 
--- Adds what was dropped (`drops`: field, value, …) to what a Redis hash says was dropped before. Numbers are added up.
--- `from` becomes the earlier of the two times, and `to` the later one.
+-- Adds `drops` (field, value, …), which say what was dropped, to the earlier drops in a Redis hash. Numbers are added
+-- up. `from` becomes the earlier of the old and the new time, and `to` the later one.
 local function add_drops(hash, drops)
   local fields, sums = {}, {}
   for i = 1, #drops, 2 do fields[#fields + 1] = drops[i] end

@@ -115,7 +115,8 @@ end
 
 -- Makes waiting jobs of a subscriber ready for workers, after `ended` of its deliveries have ended. Each ended delivery
 -- makes two jobs ready, so that 4 deliveries at a time become 8, then 16. If the subscriber could have only one at a
--- time until now (`recovered`), as many become ready as it may have in flight. Workers would put more of them back.
+-- time until now (`recovered`), its limit is filled at once. The limit is never exceeded, because workers would make
+-- any further jobs wait again.
 local function go_on(call, token, ended, recovered, args)
   if redis.call('EXISTS', call.keys.jobs_waiting(token)) == 0 then return end
   local own_limit, max_bytes = unpack(redis.call('HMGET', call.keys.subscriber(token), 'max_in_flight', 'max_bytes'))

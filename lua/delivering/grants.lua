@@ -127,8 +127,8 @@ function grants.take_back(call, given, worker)
   redis.call('DEL', call.keys.jobs_pending(given.choice.q, worker))
   given.token_of[worker] = nil
   lanes.leave(call, worker)
-  -- `lanes.leave` ends only stored deliveries. If this call has just begun the delivery, the worker may still count in
-  -- a share, the part of the workers that one kind of subscribers may use together.
+  -- `lanes.leave` ends only stored deliveries. If this call has just begun the delivery, the worker still counts in a
+  -- share, the part of the workers that one kind of subscribers may use together. So it leaves the share here.
   lanes.leave_shares(call, { worker })
 end
 

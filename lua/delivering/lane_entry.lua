@@ -57,10 +57,10 @@ local function wait_for_turn(call, lane, job)
   return false
 end
 
--- A share is the part of the workers that one kind of subscribers, such as all slow ones, may use together. If the
--- share has a free worker, counts `worker` in the share and returns true. A quarantine is counted too, but never
--- waits (see `has_room`). Otherwise returns false, and the job waits:
---   - If its subscriber has deliveries in flight, it waits among the subscriber's jobs until one of them ends.
+-- Counts `worker` in a share, which is the part of the workers that one kind of subscribers, such as all slow ones, may
+-- use together. Returns true if the share had a free worker. A quarantine never waits for one (see `has_room`).
+-- Otherwise returns false, and the job waits:
+--   - If its subscriber has deliveries in flight, the job waits among the subscriber's jobs until a delivery ends.
 --   - If not, it becomes the subscriber's probe, and waits in the list of the share until a worker is free. The
 --     subscriber's other jobs wait until the probe runs, so the list has at most one job of each subscriber.
 local function enter_share(call, choice, lane, share, worker, job)
@@ -77,8 +77,8 @@ local function enter_share(call, choice, lane, share, worker, job)
 end
 
 -- Returns true if a subscriber that has deliveries in flight may have another one. A quarantine, which is a process
--- that delivers only batches that may have killed workers, may always begin a delivery. Otherwise an ordinary worker
--- would get the waiting job later, and make it wait for the quarantine again, without end.
+-- that delivers only batches that may have killed workers, may always begin a delivery. If its job had to wait, an
+-- ordinary worker would get the job later, and put it aside for the quarantine again, without end.
 local function has_room(call, choice, lane)
   if choice.kind == 'quarantine' then return true end
   if lane.in_flight >= lanes.width(call, lane.max_in_flight, lane.max_bytes, choice.args) then return false end

@@ -24,8 +24,9 @@ lanes.SHARES = include('store/shares')
 local REGULAR_PART = 3 / 4
 local PART_OF_REGULAR = { slow = 1 / 2, failing = 1 / 4, joins = 1 / 16 }
 local PART_OF_LANE = 1 / 4
--- Maximum bytes of all deliveries in flight to one subscriber. Each counts as the subscriber's max_bytes, even if it is
--- smaller. This bounds the memory of a worker process, which holds each body twice: 24 of 16 MiB took 670 MB.
+-- Maximum bytes of all deliveries in flight to one subscriber. A delivery counts as the subscriber's max_bytes, even if
+-- its body is smaller. This bounds the memory of a worker process, which holds each body twice: 24 bodies of 16 MiB
+-- took 670 MB.
 local MAX_BYTES = 67108864
 local PART_KEPT_OF_SLOW = 1 / 4
 
@@ -51,9 +52,9 @@ local function single_workers(call)
     if token then
       counts[token] = (counts[token] or 0) + 1
     else
-      -- The worker got its delivery in this script call, which stores only at its end to whom it delivers. So it counts
-      -- as the only worker of its subscriber. If it is not, the result is too high. This is safe, because `share_room`
-      -- then permits too few workers, and never too many.
+      -- The worker got its delivery in this script call, which stores the subscriber only at its end. So the worker
+      -- counts as the only one of its subscriber. If that is wrong, the result is too high, and `share_room` permits
+      -- fewer workers than it could. It never permits too many.
       call.single_workers = call.single_workers + 1
     end
   end
@@ -66,10 +67,11 @@ end
 -- Returns how many more workers a share may use; 0 or less means none. `holds_some` is true if the subscriber that
 -- wants a worker already has deliveries in flight.
 --
--- The last quarter (`kept`) of the share `slow` is for first deliveries, to subscribers that have none in flight.
--- Otherwise these would wait for subscribers that hang. Example: of 64 regular workers, the share `slow` has 32. First
--- deliveries may use all of them, further deliveries 24. Slow deliveries (slow_deliveries.lua) may fill the share, and
--- more. Even then, a first delivery may begin while fewer than 8 subscribers have exactly one worker in the share.
+-- The last quarter (`kept`) of the share `slow` is for first deliveries: those to subscribers that have none in flight.
+-- Otherwise subscribers that hang could take the whole share. Example: of 64 regular workers, the share `slow` has 32.
+-- First deliveries may use all of them, further deliveries 24. A running delivery that becomes slow enters the share
+-- even if it is full (slow_deliveries.lua). In a full share, a first delivery may begin while fewer than 8 subscribers
+-- have exactly one worker there.
 function lanes.share_room(call, share, holds_some)
   local part = math.max(1, math.floor(live_workers(call) * REGULAR_PART * PART_OF_REGULAR[share]))
   local room = part - redis.call('SCARD', call.keys.share_workers(share))
@@ -91,11 +93,12 @@ function lanes.width(call, own_limit, max_bytes, args)
   return math.min(tonumber(own_limit) or args.lane_limit, args.lane_limit_max, math.max(1, math.floor(part)))
 end
 
--- Returns a limit: a spare worker, which helps while all regular workers of a thread are busy with long jobs, may begin
--- a delivery only if the subscriber has fewer deliveries in flight. The limit is a quarter of the workers that do not
--- deliver to other subscribers, but at least 1. Without it, a few subscribers that hang could use up the spare workers
--- too. `in_flight` is the number of the subscriber's deliveries in flight. `entered` counts the deliveries to all
--- subscribers that this script call has begun but not yet stored in `lanes_held`.
+-- Returns the limit for spare workers, which help while all regular workers of a thread are busy with long jobs. A
+-- spare worker may begin a delivery only if the subscriber has fewer deliveries in flight than this limit. It is a
+-- quarter of the workers that do not deliver to other subscribers, but at least 1. Without it, a few subscribers that
+-- hang could use up the spare workers too. `in_flight` is the number of the subscriber's deliveries in flight.
+-- `entered` counts the deliveries to all subscribers that this script call has begun but not yet stored in
+-- `lanes_held`.
 function lanes.spare_width(call, in_flight, entered)
   local others = redis.call('HLEN', call.keys.lanes_held()) + entered - in_flight
   return math.max(1, math.floor((live_workers(call) - others) * PART_OF_LANE))

@@ -20,15 +20,16 @@ function leases.last(call)
   return call.last_lease
 end
 
--- Returns by how much (µs) the numbers of new leases, which are times, must be ahead of Redis's clock: 0 unless the
--- clock was set back. `newest_us` is by how much the newest number is ahead now.
+-- The numbers of leases are times. Returns by how much (µs) the numbers of new leases must be ahead of Redis's clock: 0
+-- unless the clock was set back. `newest_us` says how far the newest number is ahead now.
 local function ahead_now(call, newest_us)
   if newest_us <= 0 then return 0 end
   local before_us = tonumber(redis.call('GET', call.keys.leases_ahead()))
   if not before_us then return newest_us > MAX_AHEAD_US and newest_us or 0 end
-  -- The newest number was ahead by `before_us` when it was given, and is ahead by `newest_us` now. The next one is
-  -- ahead by the mean of the two. So the numbers grow at half the pace of the clock, which catches up with them. If the
-  -- clock was set back again, the mean is less than `newest_us`, and the next number would be below the newest one.
+  -- The newest number was ahead by `before_us` when it was given. The clock has gone on since, so it is ahead by less
+  -- now: by `newest_us`. The next number is ahead by the mean of the two. So the numbers grow at half the pace of the
+  -- clock, which catches up with them. If the clock was set back again, `newest_us` is larger than the mean. Then it is
+  -- taken instead, because the numbers must not fall.
   return math.max(newest_us, math.floor((newest_us + before_us) / 2))
 end
 

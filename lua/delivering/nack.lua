@@ -42,8 +42,9 @@ local function note_failure(call, token, args, pauses)
   subscribers.fail(call, token, args)
 end
 
--- The score among the waiting jobs of the job whose failure paused the subscriber, and of others that fail in the same
--- way meanwhile. It puts them before all other jobs, so that their batches are tried first when the pause ends.
+-- Scores in the sorted set of a subscriber's waiting jobs: for the job whose answer 410 (Gone) paused the subscriber,
+-- and for jobs that get this answer while it is paused. All other jobs have higher scores, so these are tried first
+-- when the pause ends.
 local CAUSE_OF_PAUSE, GONE_TOO = 0, 1
 
 -- Returns true if the subscriber is paused because this job failed.

@@ -187,7 +187,7 @@ function open_batches.close_all_after_restart(call)
     current[#current + 1] = keys.batches_current(entries[i])
   end
   many.command('HSET', keys.batches_closed(), closed)
-  -- After a takeover, these sets have only batches of Ruby processes (opening.lua).
+  -- In a Redis that was taken over, the sets in `current` have only batches of Ruby processes (opening.lua), and stay.
   if redis.call('EXISTS', keys.taken_over()) == 0 then many.command('UNLINK', keys.batches_room(), current) end
   redis.call('DEL', keys.batches_open(), keys.batches_room())
   redis.call('SET', keys.batches_run(), run)

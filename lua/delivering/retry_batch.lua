@@ -16,9 +16,9 @@ local batches = include('delivering/batches')
 local jobs = include('delivering/jobs')
 local waiting = include('delivering/waiting')
 
--- After a failure, no delivery to the subscriber begins before `throttled_until`. Sets this time to now, and makes
--- `job` the probe: the one that runs next. An earlier probe becomes a waiting job if it is scheduled for later.
--- Otherwise it stays the probe, and `job` does not become one.
+-- If the subscriber is failing, makes `job` the probe: the one that runs next. Sets `throttled_until`, before which no
+-- delivery begins, to now. An earlier probe that is scheduled for later becomes a waiting job. An earlier probe that a
+-- worker may take now stays the probe instead of `job`.
 local function try_first(call, token, job)
   local keys, subscriber = call.keys, call.keys.subscriber(token)
   local throttled_until, probe = unpack(redis.call('HMGET', subscriber, 'throttled_until', 'probe'))

@@ -20,8 +20,8 @@ local SHOWN_SAMPLES = 5
 -- for its entries in indexes. 390 to 510 bytes were measured.
 local OVERHEAD_BYTES = 400
 
--- Maximum batches, or dead letters, that one call measures in full, and the bytes after which it stops. Redis walks
--- through all parts of a list, which are some 8 KB each.
+-- One call measures at most this number of batches or dead letters in full, and stops after this number of bytes. To
+-- measure a list, Redis walks through all its parts, some 8 KB each, which takes long.
 local MAX_MEASURED, MAX_MEASURED_BYTES = 200, 32 * 1024 * 1024
 
 -- Returns how many bytes a batch or dead letter takes besides its list of events. A history can have 17 KB.
@@ -49,7 +49,7 @@ local function keys_of(keys, token, dead)
 end
 
 -- Returns the number of a subscriber's batches (or dead letters), and an estimate of their bytes. If another program
--- has changed the type of a list or of the hash with the number of events, it counts as one without events.
+-- has changed the type of a batch's list, or of the hash with the number of events, this key counts as empty.
 local function estimate(keys, token, dead, samples)
   local index, list_of, gauge = keys_of(keys, token, dead)
   local count, bytes, events, others = redis.call('ZCARD', index), 0, 0, 0
@@ -76,10 +76,10 @@ function sizes.of(keys, token, samples)
   return queued, queued_bytes, estimate(keys, token, true, samples)
 end
 
--- Measures batches of a subscriber in full, from number `from` on (0 is the oldest). Ends when they have `max_bytes` in
--- all, or at the limits of one call (`MAX_MEASURED`, `MAX_MEASURED_BYTES`). With `dead`, measures its dead letters
--- instead. Returns the number of those that it has measured, and their bytes in all. Both are 0 if there are no more,
--- or if `max_bytes` is not above 0.
+-- Measures batches of a subscriber in full, from number `from` on (0 is the oldest). With `dead`, measures its dead
+-- letters instead. Stops when the measured ones have `max_bytes` together, or at the limits of one call
+-- (`MAX_MEASURED`, `MAX_MEASURED_BYTES`). Returns how many were measured, and their bytes. Both are 0 if none is left,
+-- or if `max_bytes` is 0 or less.
 function sizes.measured(keys, token, dead, from, max_bytes)
   local index, list_of = keys_of(keys, token, dead)
   local count, bytes = 0, 0

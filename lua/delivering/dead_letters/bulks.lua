@@ -30,9 +30,9 @@ end
 local function next_letters(call, args, record)
   local keys = call.keys
   local index = args.token and keys.dead_letters_of(args.token) or keys.dead_letters_index()
-  -- Another program may have overwritten the index. With `args.token`, it has the letters of one subscriber. It counts
-  -- as empty then, so that the operation goes on with the next subscriber. Without `args.token`, it has all letters, so
-  -- the operation cannot go on, and the error is thrown.
+  -- Another program may have overwritten the index. The index of one subscriber (`args.token`) then counts as empty, so
+  -- that the operation goes on with the next subscriber. Without the index of all letters, the operation cannot go on,
+  -- and the error is thrown.
   local function read(...)
     if not args.token then return redis.call('ZRANGEBYSCORE', ...) end
     local reply = calls.read('ZRANGEBYSCORE', ...)

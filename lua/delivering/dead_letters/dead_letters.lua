@@ -33,9 +33,8 @@ function dead_letters.unlist(call, bid, token, events)
   end
 end
 
--- Removes the entry `bid` from the index of the subscriber `token`. The caller has found that it is no dead letter of
--- this subscriber, and later calls must not find it again. Does nothing if `token` is nil, because the caller asked for
--- letters of all subscribers.
+-- Removes the entry `bid` from the index of the subscriber `token`, which has no such dead letter. Otherwise later
+-- calls would find the entry again. Does nothing if `token` is nil, because the subscriber is then unknown.
 function dead_letters.forget_entry(call, bid, token)
   if token then redis.call('ZREM', call.keys.dead_letters_of(token), bid) end
 end
