@@ -79,9 +79,9 @@ end
 -- Checks a publication's delayed events (`to_delay`). Returns nothing if they may be stored. Otherwise returns the
 -- reason for the refusal and, if a single event is the reason, the index of this event.
 --
--- If a publication is stored already, its repetition must get `already_delayed`, even if the client has no room for
--- more delayed events. So ids are compared even without room, but only that of the event that is due last: the earlier
--- ones may have been published since, and then do not count.
+-- A publisher may repeat a publication that is stored already. The repeat must get `already_delayed`, even if the
+-- client has no room for more delayed events. So ids are compared even without room. The id of the event that is due
+-- last is enough then, because this event stays stored the longest.
 local function judge_delay(call, args, topic, totals, to_delay)
   local full = delayed.judge_room(totals.events + #to_delay, totals.bytes + to_delay.bytes, args)
   local repeated = find_repeated(call, topic, full and { to_delay.last } or to_delay)

@@ -90,9 +90,9 @@ local function take(call, progress, client, until_ms)
   return progress.work < progress.max_work
 end
 
--- Returns the client with the earliest due event, and a time (ms), now at the latest. Until this time, events may be
--- taken from the client's topic `first`, because no other topic has earlier ones. Clients that have used their part of
--- the budget are left out; when all have, each gets another part. Returns nothing if no event is due.
+-- Returns the client with the earliest due event, and a time (ms). Until this time, which is now at the latest, only
+-- the client's topic `first` has due events, so they may be taken from it. Clients that have used their part of the
+-- budget do not count. When all have used it, each gets another part. Returns nothing if no event is due.
 local function next_client(progress, clients)
   local part = progress.max_work / progress.clients
   for _ = 1, 2 do

@@ -71,9 +71,9 @@ local function complete(call, work, args, key)
   return true
 end
 
--- Counts one event for its join key, and publishes the join's event if the key is then complete. After a change of the
--- join's rules, the key may be complete already. Then it is published first. If the script call reaches its maximum of
--- copies (events for one subscriber) by that, returns false, and the new event is not counted.
+-- Counts one event for its join key. If the key is complete then, publishes the join's event. A change of the join's
+-- rules may have made the key complete before. Then the join's event is published first. Returns false, and does not
+-- count `event`, if the script call reaches its maximum of copies (events for one subscriber) before that.
 local function count(call, work, args, event)
   local open, key = work.open, event.key
   local record = open_keys.read(open, key)
@@ -120,7 +120,7 @@ local function read_keys(work, args)
   open_keys.read_all(work.open, keys)
 end
 
--- Removes the first `removed` events of a batch, which has `args.batch_events`. If these are all, ends the job, and
+-- Removes the first `removed` of the `args.batch_events` events of a batch. If no event is left, ends the job, and
 -- returns true.
 local function remove_from_batch(call, args, removed)
   if removed < args.batch_events then

@@ -86,9 +86,9 @@ local function json(text)
 end
 
 -- Returns the id of the next event of a join: a hash of the join's token, the time (ms) at which the join was created,
--- the number of events that it published before, and what the event tells. So no id comes twice, even if a join is
--- removed and made again. A failover can set the number back. Then an event that was delivered before, and is
--- published again, has its former id, and no other event has it.
+-- the number of events that it published before, and the content of the event. So no two events have the same id, even
+-- if a join is removed and made again. If a failover sets the number back, an event that is published again gets its
+-- former id. A different event gets another id, because its content differs.
 local function event_id(work, to, key, ids, rest)
   local of = work.id_of
   local number = of.published + work.published

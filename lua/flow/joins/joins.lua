@@ -49,8 +49,8 @@ function joins.close_outlets(call, token)
   end
 end
 
--- A join is stored as a subscriber, with keys and entries of its own. Deletes only the latter. The caller deletes what
--- every subscriber has, such as the hash.
+-- Deletes what only joins have, such as the open join keys. A join is also stored as a subscriber. What every
+-- subscriber has, such as the hash, is deleted by the caller.
 function joins.forget(call, token)
   local keys, name, client = call.keys, join_tokens.read(token)
   joins.close_outlets(call, token)

@@ -63,8 +63,7 @@ local function loop_source(call, args, is_outlet)
       if is_outlet[topic] then return source end
       local join = not seen[topic] and redis.call('HGET', keys.joins_into(), topic)
       seen[topic] = true
-      -- This join publishes to the topic only until this call, which replaces its outlets. So the search does not
-      -- follow it.
+      -- This call replaces the outlets of this join. So the topics to which the join publishes until now do not matter.
       if join and join ~= args.token then
         for _, before in ipairs(redis.call('SMEMBERS', keys.subscriber_topics(join))) do left[#left + 1] = before end
       end

@@ -15,7 +15,7 @@ The client must exist unless the configuration names it (`is_fixed`); otherwise 
 ]]
 local triggers = include('flow/triggers/triggers')
 
--- Returns how often the trigger has moved, by the fields and values of its hash.
+-- Returns how often the trigger has moved to another partition. `state` has the fields and values of its hash.
 local function moves_in(state)
   for i = 1, #state, 2 do
     if state[i] == 'moves' then return tonumber(state[i + 1]) end
@@ -23,7 +23,7 @@ local function moves_in(state)
   return 0
 end
 
--- Returns true if this partition has the trigger, and need not replace it.
+-- Returns true if this partition has the trigger, unless it is an old copy, which the arriving trigger replaces.
 local function is_here(call, args)
   local definition = redis.call('HEXISTS', call.keys.triggers_of(args.client), args.name)
   local moving, moves = unpack(redis.call('HMGET', call.keys.trigger(args.client, args.name), 'moving', 'moves'))
