@@ -33,8 +33,8 @@ function counters.fold(call, all_series)
       local count = redis.call('HGET', hash, series.field)
       if count then
         redis.call('HDEL', hash, series.field)
-        -- HINCRBY fails if a stored value is not a number. `pcall` ignores the failure, because such a value is not
-        -- worth keeping.
+        -- If another program has stored a count or a total that is no number, HINCRBY fails. `pcall` ignores this: the
+        -- count is lost, and all others are still added.
         redis.pcall('HINCRBY', hash, series.total, count)
         folded = folded + 1
       end

@@ -22,8 +22,8 @@ whose history was written by another program gets none either.
 local calls = include('store/calls')
 local counters = include('metrics/counters')
 
--- Redis deletes a history this long after its last entry. The history of a removed topic or subscriber is deleted at
--- once.
+-- The time after which Redis deletes the history of a topic or subscriber that gets no more entries. When a topic or
+-- subscriber is removed, its history is deleted at once.
 local EXPIRY_MS = 2 * 86400 * 1000
 
 local function same(entry, figures)

@@ -26,8 +26,8 @@ export function registerIn(
   partition: Partition,
   { token, name, scopes }: Pick<KnownClient, 'token' | 'scopes'> & { name: string | undefined },
 ): Promise<Reply<'register_client'>> {
-  // `keepsName` tells the script to leave the client's name as it is. An empty `name` could not say so, because another
-  // program may have stored an empty name.
+  // `keepsName` tells the script to leave the client's name as it is. An empty `name` cannot mean this: another program
+  // may have stored an empty name in the control partition, and then the copy gets the empty name too.
   const named = { name: name ?? '', keepsName: name === undefined };
   return partition.run('register_client', { token, ...named, scopes: scopeList(scopes) });
 }

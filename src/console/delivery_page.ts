@@ -133,7 +133,7 @@ export function nameOf(state: string): string {
   return state.replace('_', ' ');
 }
 
-/** Texts for what a batch waits for. There is none for a time. */
+/** Texts for what a batch waits for. `time` has no text, because the page shows the time itself. */
 const WAITS_FOR: Record<Wait['waits_for'], string | undefined> = {
   time: undefined,
   worker: 'a free worker',

@@ -143,7 +143,7 @@ export class Queue {
 
 /**
  * Returns a finished job as an argument of the script `acquire`, which deletes the job. `job`, the job as Redis stores
- * it, is left out if the script can make it from the id of the batch. This saves 7 % of a worker's CPU if each batch
+ * it, is left out if the script can build it from the id of the batch. This saves 7 % of a worker's CPU if each batch
  * has one event.
  */
 function finishedArguments({

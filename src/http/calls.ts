@@ -188,7 +188,8 @@ export function takesBody(route: Route): boolean {
 function readBody({ body }: Route, text: string, maxBytes: number): unknown {
   if (!body) return undefined;
   // Too many delimiters (brackets, commas and quotes outside of strings) would take long to parse, so such a body is
-  // refused before. Even a trigger whose data has the maximum length, and only delimiters, stays below the limit.
+  // refused before. No valid body has so many: even a trigger with data of the maximum length, all of it delimiters,
+  // stays below the limit.
   if (text.length > SHORT_TEXT && hasMoreDelimiters(text, maxBytes / MAX_CHARACTERS_PER_BYTE))
     throw new BusError('body_too_large', 'the body has too many values; send less');
   const isLeftOut = text === '' && body.schema.safeParse(undefined).success;

@@ -97,9 +97,10 @@ async function readOutboxes(partition: Partition, there: readonly Partition[]) {
 const MAX_UNEXPLAINED = 1 / 8;
 
 /**
- * Returns the holdings of each of these partitions, which are in one Redis. They are estimates, unless the estimates
- * lack too much of the used memory (MAX_UNEXPLAINED). Then all batches are measured, in one partition after the other.
- * A million take about 4 s, in steps of 0.3 ms of Redis. Returns undefined if `signal` is aborted meanwhile.
+ * Returns, for each of these partitions, how many bytes each subscriber and client holds there. The partitions are in
+ * one Redis. The bytes are estimates. But if all estimates together are too far below the memory that Redis uses
+ * (MAX_UNEXPLAINED), all batches are measured, one partition after the other. A million batches take about 4 s, and
+ * each script call blocks Redis for 0.3 ms. Returns undefined if `signal` is aborted meanwhile.
  */
 async function holdingsIn(
   there: readonly Partition[],

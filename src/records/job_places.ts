@@ -49,8 +49,8 @@ export function jobPlaces(q: QueueName, state: JobState): JobPlace[] {
   if (state === 'pending') return [heldJobs(q)];
   if (state === 'scheduled') return [scheduledJobs(q)];
   // Jobs enter a list at one end (`left` or `right`) and leave it at the other, also while it is read page by page.
-  // Reading begins at the end where they enter. A new job moves the jobs that were read towards later pages. So a job
-  // may be shown twice, but none is missed.
+  // Reading begins at the end where they enter. Each new job shifts all others towards later pages. So a job that was
+  // already read may be shown again, but none is missed.
   if (state === 'instant') return [list((keys) => keys.jobs_instant(q), 'left')];
   if (q === 'aux') return [];
   const shares = SHARES.map((share) => list((keys) => keys.share_jobs(share), 'right'));

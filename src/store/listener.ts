@@ -57,8 +57,8 @@ export class Listener {
   }
 
   /**
-   * Calls `audience` for each message on its channels, until the returned function is called. When the last audience
-   * ends, the connections to Redis are closed.
+   * Tells `audience` of each message on the audience's channels, until the returned function is called. Once this has
+   * been done for all audiences, the connections to Redis are closed.
    */
   listen(audience: Audience): () => void {
     const ending = new AbortController();

@@ -12,8 +12,8 @@ local topics = include('subscribing/topics')
 
 local DELAYED_PER_READ = 20
 
--- The page before ended with the event that is due at `after_ms` and has the serial number `after_serial`. Returns the
--- rank of the next event in the sorted set `due`.
+-- The previous page ended with the event that is due at `after_ms` and has the serial number `after_serial`. Returns
+-- the rank of the next event in the sorted set `due`.
 local function rank_behind(due, after_ms, after_serial)
   local from = redis.call('ZCOUNT', due, '-inf', '(' .. after_ms)
   local to = from + redis.call('ZCOUNT', due, after_ms, after_ms)

@@ -24,7 +24,8 @@ function triggers.parts(member)
 end
 
 -- Parses the definition of a trigger. Returns nil if it is unreadable. `revision` is different in each new definition.
--- `timing` is JSON. The JSON text of an event is its id, `head`, its time and `tail`, one after the other.
+-- `timing` is the schedule as JSON. `head` and `tail` are pieces of the JSON text of an event. A script makes this text
+-- by joining `{"id":"`, the event's id, `head`, the time, and `tail`.
 function triggers.read(definition)
   local revision, topic, catch_up, timing, head, tail = definition:match(LINES)
   if not revision then return nil end

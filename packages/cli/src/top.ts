@@ -67,10 +67,10 @@ export async function top(call: Call): Promise<void> {
 const NEWEST_VALUES = 3;
 
 /**
- * Adds to a report the rates of the whole bus, and its busiest topics with their rates. The bus is asked for them,
- * because a single reading of the metrics gives no rates. A bus of an earlier release does not know these calls: then
- * the rates are null, and the list of topics is empty. The rate of failed deliveries is always null, because the
- * history lacks it.
+ * Adds to a report the rates of the whole bus, and its busiest topics with their rates. A single reading of the metrics
+ * gives no rates, so two more calls ask the bus for them. A bus of an earlier release refuses these calls: then the
+ * rates are null, and the list of topics is empty. The rate of failed deliveries is always null, because the bus keeps
+ * no history of it.
  */
 async function withRatesOf(bus: Routemaster, report: BusReport): Promise<BusReport> {
   const unlessUnknown = (error: Error) => {

@@ -263,7 +263,7 @@ export class Deliveries {
     for (const { topic } of events) {
       if (this.#ignoredTopics.has(topic)) continue;
       this.#ignoredTopics.add(topic);
-      // biome-ignore lint/suspicious/noConsole: this package has no log, and a service may set a handler `*` instead
+      // biome-ignore lint/suspicious/noConsole: this package has no logger; a service with a handler `*` gets no warning
       console.warn(
         `ignored events of the topic ${topic} (said once): it has no handler in \`on\`; a handler '*' gets such events`,
       );
