@@ -60,7 +60,10 @@ export async function run(argv: readonly string[], surroundings: Surroundings): 
   }
 }
 
-/** Returns the commands of a group if help is asked for, as in `rtm token --help`. */
+/**
+ * Returns the commands of a group, such as all that begin with `token`, if the arguments ask for help on this group:
+ * `rtm token --help`. Otherwise returns no commands.
+ */
 function groupOf([first, second = '']: readonly string[]): Command[] {
   if (!/^(-h|--help)$/.test(second)) return [];
   return COMMANDS.filter(({ name }) => name.startsWith(`${first} `));

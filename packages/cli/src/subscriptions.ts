@@ -8,8 +8,8 @@ export type Subscription = Calls['GET /subscriptions']['answer'][number];
 
 /**
  * Subscribes the client, and names its topics in a note on stderr. As with the Ruby tool `rtm`, the `uuid` of a new
- * subscription is the client's token, and nothing is printed on stdout. The `uuid` of an existing subscription is sent
- * again. Otherwise the API would replace it, and the receiver would refuse all deliveries.
+ * subscription is the client's token, and nothing is printed on stdout. An existing subscription keeps its `uuid`
+ * unless --uuid is given: the receiver would refuse all deliveries with a `uuid` that it does not know.
  */
 export async function addSubscription(call: Call): Promise<void> {
   const [callback = '', ...topics] = call.args;
@@ -65,7 +65,7 @@ export async function noteNoSubscriber(call: Call, bus: Routemaster, topic: stri
     if (subscriber_count === 0)
       call.note(`nobody subscribes to ${topic}: events published to it go to nobody`);
   } catch {
-    // The note is left out if the call fails. A bus of release 1.0.0, for example, does not have this call.
+    // If the bus does not answer GET /topics/:name, no note is printed. A bus of release 1.0.0 has no such call.
   }
 }
 

@@ -13,7 +13,7 @@ export function table(heads: readonly string[], rows: readonly (readonly unknown
   );
 }
 
-/** Matches the names of fields, in answers of the API, whose values are times. `members` shows them as dates. */
+/** Matches the name of a field that is a time, such as `paused_at` in the API. `members` shows it as a date. */
 const TIME = /(_at|^oldest|^from|^to)$/;
 
 /**

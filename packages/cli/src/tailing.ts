@@ -9,13 +9,13 @@ import { number, textOf, timeOf } from './tables.ts';
 type Entry = Calls['GET /tail']['answer'][number];
 
 /**
- * Interval at which the bus is asked for new events. Once a second, its web processes send Redis the events that they
- * have accepted.
+ * Interval at which the bus is asked for new events. Asking more often would help little: the events that a web
+ * process accepts come into the answers of GET /tail only once a second.
  */
 const LOOK_EVERY_MS = 1000;
 /**
- * Maximum number of topics. The bus watches only this many topics at a time. A request for one more topic would end the
- * watch of another, again and again, and events would be missing.
+ * Maximum number of topics. The bus watches only this many topics at a time. With one more, each request for a topic
+ * would end the watch of another topic, and events would be missing.
  */
 const MAX_TOPICS = 20;
 

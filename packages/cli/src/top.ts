@@ -10,13 +10,13 @@ const REFRESH_MS = 2000;
 const METRICS_TIMEOUT_MS = 5000;
 /**
  * Time between the two readings of the metrics from which a rate is computed. By default, each process of the bus
- * updates its counters every five seconds, so about two updates come in this time. In a time of four seconds, there may
- * be one update or none, and the rate would jump between too high and 0.
+ * updates its counters every five seconds, so about two updates come in this time. If the readings were only four
+ * seconds apart, one update or none would come between them, and the rate would jump between too high and 0.
  */
 const RATES_OVER_MS = 10_000;
 /**
- * A rate is computed even if the two readings are closer together than RATES_OVER_MS by up to this much. The time
- * between them varies, because some answers take longer than others.
+ * The time between the two readings may be shorter than RATES_OVER_MS by this much. It is not always the same, because
+ * some answers of the bus take longer than others.
  */
 const JITTER_MS = 500;
 
@@ -61,8 +61,8 @@ export async function top(call: Call): Promise<void> {
 }
 
 /**
- * Number of newest values in the bus's history that are searched for the present rate: the newest one that is not null.
- * The history has a value for every ten seconds, and the newest values can be null until they are sampled.
+ * The present rate is the newest value in the bus's history that is not null. Only this many of the newest values are
+ * looked at. The history has a value for every ten seconds, and the newest values are null until they are sampled.
  */
 const NEWEST_VALUES = 3;
 
@@ -123,8 +123,8 @@ async function* reportsOf(
       // After a failure, the two seconds until the next request count from now, so that a bus in trouble gets a rest.
       dueAtMs = performance.now();
     }
-    // A request is due two seconds after the last one was due, not after it ended. Otherwise the durations of the
-    // requests would add up, and a rate could be computed over eleven seconds instead of ten.
+    // A request is due two seconds after the last one was due, not after it ended. Otherwise five rounds, over which
+    // a rate is computed, could take eleven seconds instead of ten.
     dueAtMs = Math.max(dueAtMs + REFRESH_MS, performance.now());
     const pauseMs = Math.max(0, dueAtMs - performance.now());
     await sleep(pauseMs, undefined, { signal: interrupted }).catch(() => {});

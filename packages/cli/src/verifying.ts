@@ -22,8 +22,8 @@ export async function verify(call: Call): Promise<void> {
 }
 
 /**
- * Throws UsageError if the text cannot be a signing secret. This is no Failure, because it does not show that the
- * delivery is forged.
+ * Throws UsageError if the text cannot be a signing secret. A Failure would mean that the delivery is forged, and a
+ * wrong secret does not show this.
  */
 function refuseMalformed(signingSecret: string): void {
   try {
