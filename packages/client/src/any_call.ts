@@ -98,7 +98,7 @@ export abstract class AnyCall {
     }
   }
 
-  /** Makes one attempt at a request, of which there may be several. A subclass can look at the answer to each. */
+  /** Makes one attempt at a request. A subclass can override this method to look at the answer to each attempt. */
   protected attempt(request: Request, signal: AbortSignal): Promise<Answer> {
     return this.#transport.send(request, signal);
   }

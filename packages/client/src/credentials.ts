@@ -1,7 +1,9 @@
 import { createHash, randomBytes } from 'node:crypto';
 
 export interface Credentials {
-  /** Returns the value of the Authorization header. Returns undefined if Digest has no challenge of the bus yet. */
+  /**
+   * Returns the value of the Authorization header. Returns undefined for Digest until the bus has sent a challenge.
+   */
   authorization(method: string, target: string): string | undefined;
   /**
    * Keeps the challenge of a 401 answer for the next requests. `refused` is the Authorization header of the request
@@ -51,8 +53,8 @@ export class Digest implements Credentials {
   }
 
   /**
-   * If `refused` lacks the nonce of the kept challenge, another request has brought that challenge since. So the kept
-   * challenge is newer than `header`, and stays.
+   * Suppose that two requests with an old nonce are refused, each with a new challenge. The first refusal's challenge
+   * is kept. The second request lacks the nonce of the kept challenge, so this challenge stays for both.
    */
   renew(header: string | null, refused: string | undefined): boolean {
     const latest = this.#challenge;

@@ -23,8 +23,8 @@ export const MAX_TIMEOUT_MS = 540_000;
 /**
  * What is known about a call that ends because of its time limit or its signal:
  * - `mayBeDone`: true if the bus may have done what the call asks for, such as storing an event.
- * - `lastFailure`: the error of the last failed attempt at the call, if there is one. While an event waits for an
- *   earlier request for its topic, this is the last error of that request.
+ * - `lastFailure`: the error of the last failed attempt at the call, if there is one. For an event that waits until
+ *   an earlier request for its topic has ended, it is the last error of the earlier request.
  */
 export interface Progress {
   readonly mayBeDone: boolean;

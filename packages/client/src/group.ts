@@ -6,8 +6,8 @@ import type { Transport } from './transport.ts';
 
 /**
  * Events of one topic that are sent in one request. After an attempt in which the bus may have stored them, the
- * idempotency key and the body stay the same, so that a repeat stores nothing twice. An event then stays in the body
- * even if its caller no longer waits, because of its time limit or signal.
+ * idempotency key and the body stay the same, so that a repeat stores nothing twice. So the body keeps even the events
+ * whose callers have stopped waiting, because of a time limit or signal.
  */
 export class Group {
   readonly attempts = new Attempts();

@@ -1,8 +1,8 @@
 import { RoutemasterError } from './problem.ts';
 
 /**
- * Maximum events that `publishAll` holds in memory: those that are read, but neither stored nor refused yet. While one
- * request with 1,000 of them is under way, the next ones can be filled.
+ * Maximum events that `publishAll` holds in memory: those that are read, but neither stored nor refused yet. A request
+ * takes 1,000 events. While it is under way, up to 3,000 further events are read for the next requests.
  */
 const MAX_UNDER_WAY = 4000;
 

@@ -68,7 +68,7 @@ function write(request: NodeRequest, response: NodeResponse, { status, headers, 
   // idle. Otherwise the server would wait until this connection has been idle for six seconds, and longer if the bus
   // sends further deliveries on it.
   const isRead = request.complete || request.readableEnded;
-  // Node sets `server` of the connections that it has accepted, but its types do not have it.
+  // Node sets the property `server` of each connection that a server has accepted. Node's types lack this property.
   const { server } = (request.socket ?? {}) as { server?: { listening?: boolean } };
   const isClosing = server?.listening === false;
   const close: Record<string, string> = isRead && !isClosing ? {} : { connection: 'close' };

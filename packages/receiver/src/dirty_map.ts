@@ -14,7 +14,7 @@ export interface DirtyStore {
   mark(times: ReadonlyMap<string, number>): Promise<void>;
   /** Returns up to `limit` dirty URLs, each with its mark. */
   some(limit: number): Promise<[url: string, mark: number][]>;
-  /** Removes a URL that was handled. Does nothing if its mark is not `mark` (a result of `some()`) any more. */
+  /** Removes a URL that was handled. Does nothing if the URL has a newer mark than `mark`, which `some()` returned. */
   clean(url: string, mark: number): Promise<void>;
   count(): Promise<number>;
 }

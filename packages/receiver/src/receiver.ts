@@ -4,8 +4,8 @@ import { areEqual, signatureCheck } from './signature.ts';
 
 /**
  * Handles the events of one topic in a delivery, in their order. If any handler throws, or returns ids of events that
- * failed, the bus repeats the whole delivery. A handler that is wrapped in `onlyNewest` does not get again the events
- * that it has handled.
+ * failed, the bus repeats the whole delivery. If the handler is wrapped in `onlyNewest`, it then gets only the events
+ * that it has not handled yet.
  */
 export type Handler<Data = unknown> = (
   events: ReceivedEvent<Data>[],
@@ -111,8 +111,8 @@ export class Deliveries {
   /** When each reason for a refusal was last printed. There are only five reasons, so the map stays small. */
   readonly #warnedAtMs = new Map<string, number>();
   /**
-   * The topics without a handler that were reported. Only genuine deliveries come this far, so strangers cannot fill
-   * the set.
+   * The topics whose lack of a handler was reported. A topic is added only for a genuine delivery, so strangers cannot
+   * fill the set.
    */
   readonly #ignoredTopics = new Set([TEST_TOPIC]);
 
@@ -221,8 +221,8 @@ export class Deliveries {
   }
 
   /**
-   * Answers a delivery that was handled before. Its drop notice can be new: the bus adds a notice to the next attempt,
-   * even if that is a repeat, and forgets the notice once the attempt is accepted.
+   * Answers a delivery that was handled before. A repeat may bring a new drop notice: the bus sends a notice with
+   * whichever attempt comes next, and forgets the notice once the attempt is accepted.
    */
   async #repeated(delivery: Delivery): Promise<Answer> {
     try {
@@ -284,7 +284,7 @@ export class EventsFailed extends Error {
   }
 }
 
-/** Short enough for `rtm doctor`, which shows the first 100 characters of a receiver's answer. */
+/** This text has at most 100 characters, because `rtm doctor` cuts off the rest of a receiver's answer. */
 const ALREADY_READ =
   'something else has read the body: put the receiver before what does, such as express.json()';
 const ACCEPTED: Answer = { status: 204, headers: {}, body: '' };
@@ -350,8 +350,8 @@ function byTopic(
 }
 
 /**
- * Returns true if `on` has a handler for the topic, which may be a method of its class. Methods that every object has
- * do not count: a topic can be called `constructor`.
+ * Returns true if `on` has a handler for the topic. The handler may be a method of the class of `on`. Methods that
+ * every object has, such as `constructor`, are not handlers, although a topic may have such a name.
  */
 function hasHandler(on: Record<string, Handler | undefined>, topic: string): boolean {
   return Boolean(on[topic]) && (Object.hasOwn(on, topic) || !(topic in Object.prototype));

@@ -29,7 +29,7 @@ interface SignedHeaders {
   signature: string | undefined;
 }
 
-/** Checks a signature that is decoded and has no version prefix. */
+/** Checks a signature. The version (`v1,` or `v1a,`) was removed from it, and its Base64 was decoded. */
 type Check = (signature: Buffer) => boolean;
 
 interface Verifier {
@@ -95,7 +95,7 @@ function bySecret(key: Buffer): Verifier['checkOf'] {
   };
 }
 
-/** Compares two texts, in a time that does not show where they differ. */
+/** Compares two texts in a time that does not show where they differ, so that nobody can guess a `uuid` bit by bit. */
 export function areEqual(one: string, other: string): boolean {
   const digest = (text: string) => createHash('sha256').update(text).digest();
   return timingSafeEqual(digest(one), digest(other));
