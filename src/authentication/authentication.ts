@@ -67,9 +67,9 @@ export class Authentication {
   }
 
   /**
-   * Resolves with the caller of a request. Does not check the caller's role: `roles`, those that may make the API call,
-   * only appear in the text of the error unauthenticated. Throws unauthenticated, too_many_failures, too_many_nonces,
-   * bad_header or StorageUnavailable.
+   * Resolves with the caller of a request, whatever the caller's role is. `roles` are the roles that may make the API
+   * call. They are not checked here, but named in the text of the error unauthenticated. Throws unauthenticated,
+   * too_many_failures, too_many_nonces, bad_header or StorageUnavailable.
    */
   async callerOf(request: IncomingMessage, roles: readonly Role[]): Promise<Caller> {
     const verdict = await this.#judge(request);
@@ -90,9 +90,9 @@ export class Authentication {
   }
 
   /**
-   * Judges the credentials of a request again, before its call changes anything. Resolves with the caller and its
-   * current scopes. The client is read from Redis, or from a cache that is up to a second old. Throws unauthenticated
-   * or StorageUnavailable.
+   * Judges the credentials of a request again, because they may have become invalid since `callerOf`. Resolves with the
+   * caller and its current scopes. The client is read from Redis, or from a cache that is up to a second old. Throws
+   * unauthenticated or StorageUnavailable.
    */
   async judgeAgain(request: IncomingMessage, caller: Caller, from: 'redis' | 'cache'): Promise<Caller> {
     // The keys of root and viewer change only with a restart, so they are not checked again.
@@ -115,8 +115,8 @@ export class Authentication {
   }
 
   /**
-   * Resolves with undefined for a request without credentials. Such a request is no failure, because every Digest
-   * exchange begins with one.
+   * Resolves with undefined for a request without credentials. This is no failed authentication, because every Digest
+   * exchange begins with such a request.
    */
   async #judge(request: IncomingMessage): Promise<Verdict | undefined> {
     const scheme = schemeOf(request);
@@ -145,8 +145,8 @@ export class Authentication {
       this.#reportAgainAtMs = clock.monotonicMs() + leftMs;
       log.warn(line, 'too many failures from an address; refused with 429, and not logged');
     }
-    // A `stale` request has the right secret, but its nonce or the count (`nc`) is not valid any more. It is not
-    // refused here, so that it gets a new challenge.
+    // A `stale` request has the right secret, but repeats a count (`nc`) of its nonce. It gets a new challenge, even
+    // if its address has failed too often.
     if (!stale) throw tooManyFailures(leftMs);
   }
 

@@ -18,7 +18,8 @@ export class ClientDirectory {
 
   constructor(clients: Pick<Clients, 'find'>) {
     this.#clients = clients;
-    // Without `ttlResolution: 0`, the cache would reuse each reading of the clock for a ms, and set a timer for that.
+    // With `ttlResolution: 0`, the cache reads the clock at each use. By default, it would keep each reading for 1 ms,
+    // and set a timer to forget it.
     const age = { ttl: FRESH_MS, ttlResolution: 0, perf: { now: () => clock.monotonicMs() } };
     this.#entries = new LRUCache({ max: MAX_CLIENTS, ...age });
   }

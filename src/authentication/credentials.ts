@@ -135,9 +135,9 @@ export class Credentials {
   }
 
   /**
-   * Judges the client that a lookup under way finds. That lookup may have begun before the credentials became valid,
-   * and then finds them wrong. So credentials are refused only after a second lookup. If another call has begun one
-   * since, that one is shared: many wrong credentials at once cost only two lookups.
+   * Looks up the client and judges it. Waits first for a lookup that is under way, if there is one. This lookup may
+   * have begun before the credentials became valid. So credentials are refused only after a lookup that began later.
+   * Calls share that later lookup too: many wrong credentials at once cost only two lookups.
    */
   async #judgeFound(user: string, judge: (client?: Client) => Verdict): Promise<Verdict> {
     const earlier = this.#clients.underWay(user);

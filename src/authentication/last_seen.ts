@@ -40,7 +40,7 @@ export class LastSeen {
       for (const slice of slicesOf(tokens, MAX_CLIENTS_PER_CALL))
         await this.#control.run('note_seen', { tokens: slice });
     } catch (error) {
-      // The times of these calls are lost, which does no lasting harm: a client that calls again a minute later is
+      // Until these clients call again, listings show older times for them. A client that calls again after a minute is
       // queued again.
       this.#log.debug({ err: error }, 'could not store which clients have called');
     }

@@ -58,8 +58,8 @@ export class NonceKeys {
   }
 
   /**
-   * Returns the key for new nonces. Returns undefined if `load` must be called first: at the start, after a
-   * reconnection to Redis, which may have another key, or if the key of the present hour is not known.
+   * Returns the key for new nonces. Returns undefined if `load` must be called first. This is so at the start, after a
+   * reconnection (Redis may have another key then), and if this process lacks the key of the present hour.
    */
   current(): Buffer | undefined {
     if (this.#connection !== this.#control.connections) return undefined;
