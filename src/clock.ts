@@ -36,7 +36,7 @@ export function atMostEvery<Values extends unknown[]>(
 const MIN_PAUSE_MS = 2;
 
 /**
- * Pauses after work, for as long as the work has taken, but at most `maxMs`, to leave time to other work. `beganMs`
+ * Pauses after work, to leave time to other work: for as long as the work has taken, but at most `maxMs`. `beganMs`
  * (monotonic) is when the work began. After less than MIN_PAUSE_MS of work, there is no pause.
  */
 export async function pauseAfter(beganMs: number, maxMs: number): Promise<void> {

@@ -90,9 +90,9 @@ function complete({ redisCa, redisSslVerify, ...settings }: Settings, env: NodeJ
 }
 
 /**
- * Adapts `config` to the compatibility mode: ROUTEMASTER_WORKER_THREADS is then the number of concurrent deliveries,
- * because a thread of the Ruby Routemaster delivered one batch at a time. If ROUTEMASTER_WORKERS_PER_THREAD is set too,
- * both keep their usual meaning.
+ * Adapts `config` to the compatibility mode. ROUTEMASTER_WORKER_THREADS then sets the number of concurrent deliveries,
+ * because a thread of the Ruby Routemaster delivered one batch at a time. Changes nothing if
+ * ROUTEMASTER_WORKERS_PER_THREAD is set too.
  */
 export function configIn(compatibility: Compatibility, config: Config): Config {
   if (compatibility === 'none' || !config.threadsAlone) return config;
@@ -132,8 +132,8 @@ function refuseWeak(variable: string, key: string): void {
 }
 
 /**
- * Returns the URL of Redis. `value` is this URL, or the name of the variable that contains it, such as one that a
- * Heroku add-on sets.
+ * Returns the URL of Redis. `value` is either this URL, or the name of another variable that contains it: Heroku
+ * add-ons choose the names of the variables that they set.
  */
 function namedVariable(value: string, env: NodeJS.ProcessEnv): string {
   if (!/^[A-Z][A-Z0-9_]*$/.test(value)) return value;

@@ -84,12 +84,12 @@ export class PublicNames {
   }
 
   /**
-   * Finds the client or join that a caller names. Returns its token, and in `priceInCalls` what the search costs in the
-   * caller's rate limit.
+   * Finds the client or join that a caller names.
    * - Root and clients give the token itself. It is returned unchecked, so the route must refuse a client that gives
    *   another client's token.
-   * - Viewers give the public name. `tokenOf` returns its token or undefined. Only this search has a price, which grows
-   *   with the number of `tokens`.
+   * - Viewers give the public name. The result is what `tokenOf` returns for it.
+   * `priceInCalls` is what the search costs, in calls of the caller's rate limit. It is more than 0 only if a public
+   * name was compared with those of all `tokens`.
    */
   async tokenGiven(
     { role }: Caller,
@@ -108,9 +108,9 @@ export class PublicNames {
 
   /**
    * Resolves with the token that has this public name, or with undefined.
-   * - If a client has a secret, its public name is its token, so the client is looked up.
-   * - Otherwise the public name hides the token, so the names of all `tokens` are computed and compared. A name that is
-   *   itself such a token is not found: otherwise viewers could guess tokens.
+   * - A client with a secret has its token as its public name, so the client is looked up.
+   * - The public name of any other client hides its token, so it is compared with the public names of all `tokens`. If
+   *   `name` is itself such a token, nothing is found: otherwise viewers could try tokens and see which exist.
    * - The public name of a join contains that of its client. Only the client is searched, so the join need not exist.
    */
   async tokenOf(name: string, tokens: () => Promise<Iterable<string>>): Promise<string | undefined> {

@@ -15,7 +15,8 @@ export type Refusal = {
   /** Text that tells the caller what to change. It must not reveal which clients exist. */
   advice?: string;
   /**
-   * The user name that the request gives, for the log. Absent if no user with a secret has it: it may be a credential.
+   * The user name in the request, for the log. Absent if it names no user with a secret, because it may then be a
+   * credential.
    */
   client?: string;
   /**

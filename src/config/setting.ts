@@ -3,7 +3,7 @@ import type { z } from 'zod';
 interface Setting<T> {
   variable: string;
   type: z.ZodType<T>;
-  /** The default, written as in the variable. Undefined if there is none. */
+  /** The default as an operator would write it in the variable, such as `'500'`. Undefined if there is no default. */
   unset: string | undefined;
   /** True if the value may hold a key, a token or a password. If so, no error message and no log shows it. */
   isSecret: boolean;

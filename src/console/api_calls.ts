@@ -31,16 +31,13 @@ interface ApiInput {
 
 const MAX_READ = 131_072;
 
-/**
- * If a page of the console reads this many characters of API answers, this costs its visitor one call of the rate
- * limit.
- */
+/** Number of characters of API answers that cost the visitor of a console page one call of the rate limit. */
 const CHARACTERS_PER_CALL = 16_384;
 const charges = new WeakMap<object, number>();
 
 /**
- * Returns what a visit to a page or form costs because of the API calls that it makes: a number of calls of the rate
- * limit. The visit itself costs one call more.
+ * Returns what a visit to a page or form has cost by its API calls, in calls of the visitor's rate limit. The visit
+ * itself costs one call more.
  */
 export function chargeOf(visit: object): number {
   return charges.get(visit) ?? 0;
@@ -88,9 +85,8 @@ export class ApiCalls {
     if (!caller || !this.allows(name, visit))
       throw new BusError('forbidden', `only ${route.roles.join(' or ')} may do this`);
     const path = route.path.replace(/:(\w+)/g, (_, part: string) => encodeURIComponent(params[part] ?? ''));
-    // Root and clients get the same links, whose query may have `client` or `subscriber`. The API refuses these
-    // parameters from a client. So a parameter that names the calling client itself is left out: the call is about this
-    // client anyway.
+    // Every role gets the same links, whose query may have `client` or `subscriber`. The API refuses both parameters
+    // from a client, which sees only its own entries anyway. So a parameter that names the calling client is left out.
     const own = clientOf(caller);
     const asked = Object.fromEntries(
       Object.entries(query).filter(

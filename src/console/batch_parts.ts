@@ -18,8 +18,8 @@ export function outcomeOf({ status, reason }: Pick<Attempt, 'status' | 'reason'>
 }
 
 /**
- * Returns the outcome of an attempt for a table: its HTTP status, or why there was none, such as `ECONNREFUSED` without
- * the details behind it.
+ * Returns the outcome of an attempt for a table: its HTTP status. If there was none, returns the beginning of the
+ * reason, up to the first colon, such as `ECONNREFUSED`.
  */
 export function outcomeShown(attempt: Pick<Attempt, 'status' | 'reason'>, join?: string): Content {
   const why = join === undefined ? attempt.reason?.split(': ')[0] : undefined;

@@ -48,7 +48,7 @@ export function bulkPages({ api, bulks, joins }: BulkParts & { api: ApiCalls }):
           title: 'Dead letters',
           current: LETTERS,
           // When an open page refreshes itself, it sends the `id` of the bulk operation that it shows. If somebody has
-          // begun another one meanwhile, the page shows that one, and says so.
+          // begun another operation since, the page shows the new one, and says so.
           body: live('bulk', pathWith(BULK_PATH, { busy, id: id ?? bulk?.id }), [
             busy && bulk?.state === 'running' && important('This one still runs, so no other was begun.'),
             id &&

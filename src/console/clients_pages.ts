@@ -148,9 +148,9 @@ function changes(api: ApiCalls): Route[] {
       action: 'client.rotate_secret',
       params: TOKEN,
       async act(call) {
-        // If a person reloads the page with the new secret, the browser sends the form again. Replacing the new secret
-        // too would end the one before it at once, although the client may still use that. So the form has `secret_at`,
-        // the time of the secret to replace. The API refuses the form if that secret was replaced already.
+        // If a person reloads the page with the new secret, the browser sends the form again. A second replacement
+        // would at once end the secret that the client still uses. So the form has `secret_at`, the time of the secret
+        // to replace. The API refuses the form if that secret was replaced already.
         const body = { secret_at: Number(call.body.secret_at) };
         const { params } = call;
         const name = 'POST /api_tokens/:token/secret';

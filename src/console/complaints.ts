@@ -26,16 +26,17 @@ export interface State {
   /** The memory of the fullest Redis. */
   memory: Memory;
   /**
-   * The events that were dropped for want of memory. Undefined if nothing was dropped within DROPS_TOLD_MS. For a
-   * client, `events` counts all its dropped events, and `agoMs` is the time since its last drop. For the whole bus,
-   * `events` counts those within DROPS_TOLD_MS. `agoMs` can then be up to five minutes too long, because the history
-   * has one value every five minutes.
+   * The events that were dropped for want of memory. Undefined if nothing was dropped within DROPS_TOLD_MS.
+   * - For a client: `events` counts all its dropped events, and `agoMs` is the time since the last of them.
+   * - For the whole bus: `events` counts those within DROPS_TOLD_MS. `agoMs` is computed from samples five minutes
+   *   apart, so it can be five minutes too long.
    */
   dropped?: { events: number; agoMs: number } | undefined;
   /** The partitions that cannot be reached. */
   missing: readonly Partition[];
   /**
-   * `fewest` is the number of replicas of the Redis that has fewest. If it is below `min`, publishes there are refused.
+   * `fewest` is the number of replicas of the Redis that has fewest. If it is below `min`, publishes to that Redis are
+   * refused.
    */
   replicas?: { fewest: number; min: number };
   /** The processes that are connected to Redis, if they can be counted. */
@@ -49,7 +50,7 @@ type SeenFigures = Pick<
   'queued' | 'oldestSeconds' | 'subscribers' | 'failing' | 'paused' | 'deadLetters'
 >;
 
-/** A link to the dropped batches. By default, the subscribers that hold most bytes lose batches first. */
+/** A link to the dropped batches, which shows to which subscribers they belonged. */
 const DROPPED = html`<a href="/console/deliveries?state=dropped">Dropped batches</a>`;
 
 /** A link to the subscribers that fill Redis, the one that takes most first. */

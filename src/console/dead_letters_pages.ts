@@ -40,7 +40,8 @@ export function deadLettersPages({ api, bulks, joins }: BulkParts & { api: ApiCa
             await api.call(name, call, { params: { id } });
             done++;
           } catch (error) {
-            // A dead letter that somebody else has retried or purged meanwhile must not stop the rest.
+            // If several dead letters were selected, one that somebody else has retried or purged meanwhile must not
+            // stop the rest.
             if (ids.length === 1 || !(error instanceof BusError) || !LEFT_OUT.includes(error.code))
               throw error;
           }

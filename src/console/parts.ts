@@ -89,7 +89,7 @@ interface FormOptions {
   isDangerous?: boolean;
   /**
    * The content above the button. If it has visible fields, it must be a function that makes them with the given
-   * FormFields. A refused form then shows the error, and what the person typed.
+   * FormFields, so that a refused form shows the error and what the person typed.
    */
   content?: Content | ((fields: FormFields) => Content);
 }

@@ -16,8 +16,8 @@ const WRITTEN: Record<string, (value: number) => string> = {
 };
 
 /**
- * A plot's caption shows the newest value that is not null among this many last values. The last value of all is null
- * until it is sampled.
+ * A plot's caption shows the newest of the last LATEST values that is not null. The very last value is null until a
+ * worker stores it.
  */
 const LATEST = 3;
 

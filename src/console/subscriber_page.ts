@@ -77,8 +77,8 @@ export function subscriberPage(api: ApiCalls): Route[] {
 }
 
 /**
- * Resolves with a subscriber's newest batches that wait for another attempt. With perfect health or an empty queue
- * there are hardly ever such batches, so the API is not called.
+ * Resolves with a subscriber's newest batches that wait for another attempt. A subscriber with perfect health or an
+ * empty queue has hardly ever such batches, so the API is not called for it.
  */
 async function retryingOf(api: ApiCalls, call: PageCall, report: SubscriberReport): Promise<Delivery[]> {
   const { subscriber, health_points, events } = report;

@@ -4,8 +4,8 @@ import { outcomeOf } from './batch_parts.ts';
 import { ago, count, duration } from './format.ts';
 
 /**
- * Length of the timeline in units of the SVG. Browsers stretch the SVG to the width of the window. It has no text,
- * which would be stretched too.
+ * Length of the timeline in units of the SVG. Browsers stretch the SVG to the width of the window. Text in it would be
+ * stretched too, so there is none.
  */
 const LENGTH = 1000;
 /** Minimum length of an attempt's bar in the units of LENGTH. A shorter bar would be invisible. */
