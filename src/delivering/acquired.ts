@@ -72,7 +72,7 @@ function readGrant(
     attempts: Number(attempts),
     count,
     // Pieces are not copied: each is a part of a chunk (up to 64 KiB) that was read from Redis. Copying took a sixth of
-    // a worker's CPU at 100 events a batch. The price: a delivery that hangs keeps whole chunks in memory.
+    // a worker's CPU at 100 events a batch. Without copies, a delivery that hangs keeps whole chunks in memory.
     pieces: Array.from({ length: pieces }, () => buffers.next().value),
   };
   const subscriber = subscribers.get(token);

@@ -37,8 +37,8 @@ interface Stored {
 export class Assignment {
   readonly grant: Grant;
   /**
-   * True after the call that reports the outcome to Redis has failed. Perhaps only its reply was lost. The same call
-   * can give the worker its next job, so the worker must ask Redis whether it holds a job.
+   * True after the call that reports the outcome to Redis has failed. Perhaps only its reply was lost, and that reply
+   * may have given the worker its next job. So the worker must ask Redis whether it holds a job.
    */
   inDoubt = false;
   readonly #parts: AssignmentParts;
@@ -60,7 +60,7 @@ export class Assignment {
     const settlement = await this.#handle();
     this.#running = false;
     // If a heartbeat found the lease gone (`#lost`), another worker may run the job, so this outcome is not reported.
-    // But if the handler has stored the outcome itself (`settled`), that has ended the lease, and all is well.
+    // But if the handler has stored the outcome itself (`settled`), the lease has ended with the job, and all is well.
     if (this.#lost && settlement.end !== 'settled') return this.#warnOfLostLease();
     const backoff = new Backoff();
     // The report is repeated until Redis takes it. Otherwise a delivered batch would be delivered again.

@@ -21,8 +21,8 @@ export interface Batch {
 }
 
 /**
- * Number of events that one command reads, so that Redis is not blocked for long. With the default limits, 50 events
- * have up to 3.3 MB, which take Redis 1.5 ms.
+ * Number of events that one command reads. More would block Redis for long: with the default limits, 50 events have up
+ * to 3.3 MB, which take Redis 1.5 ms.
  */
 const EVENTS_PER_READ = 50;
 

@@ -38,8 +38,8 @@ function legacyEventJson(stored: Buffer): string {
 function decodeFields(stored: Buffer): Record<string, unknown> {
   let event: unknown;
   try {
-    // `decode` turns a string that Ruby packed as binary into bytes of the same class as its argument. `asJson` makes
-    // text of a Uint8Array. JSON.stringify would turn a Buffer into a list of numbers before `asJson` sees it.
+    // Ruby packed some strings as binary. `decode` returns each of them as an object of the class of its argument.
+    // `asJson` makes text of a Uint8Array. A Buffer would be lost: JSON.stringify makes a list of numbers of it first.
     event = decode(new Uint8Array(stored), OPTIONS);
   } catch (cause) {
     throw new RangeError(`an event cannot be decoded: ${(cause as Error).message}`, { cause });

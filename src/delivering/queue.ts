@@ -44,7 +44,7 @@ export class Queue {
   /**
    * Adds a job that is not a delivery and that a worker can take at once. Returns false if the queue already has the
    * job. But if no worker would ever run that job, makes it ready again and returns true. There are two such cases: a
-   * dead worker holds it, or a script that was stopped half-way has left it in no list.
+   * dead worker holds it, or a script that was stopped half-way has left it in none of the queue's lists.
    */
   async enqueue(name: string): Promise<boolean> {
     return this.#partition.run('enqueue', {
@@ -58,8 +58,9 @@ export class Queue {
    * Deletes the `finished` jobs and their batches. Then assigns at most one ready job to each of `workers`. If a worker
    * holds a job already, the reply that assigned it was lost, so the worker gets this job again.
    *
-   * If the ACL of Redis forbids a command, the script stops half-way, and jobs may be in no list until the next sweep.
-   * From then on, calls with `workers` throw StorageForbidden until all commands are permitted (`runPermitted`).
+   * If the ACL of Redis forbids a command, the script stops half-way. Jobs may then be in none of the queue's lists
+   * until the next sweep. From then on, calls with `workers` throw StorageForbidden until all commands are permitted
+   * (`runPermitted`).
    */
   async acquire(workers: readonly string[], finished: readonly Finished[] = []): Promise<Acquired> {
     const args = {

@@ -3,7 +3,7 @@ import { ownerOf } from '../ids.ts';
 import type { Log } from '../log.ts';
 
 const INTERVAL_MS = 10_000;
-/** Maximum lines with one message about one client in an interval. */
+/** Maximum lines with the same message about one client in INTERVAL_MS. */
 const MAX_LINES = 20;
 
 type Level = 'info' | 'warn' | 'error';
@@ -14,12 +14,10 @@ interface LinesParts {
 }
 
 /**
- * Writes log lines about failed deliveries, but not too many. For each message, a client and its joins together get at
- * most MAX_LINES lines in ten seconds. If there were more, another line of the same level then says how many were left
- * out. Without this limit, a client whose callback refused every second batch caused 500 lines a second. Each thread
- * counts for itself.
- *
- * Each message has its own count, so that many lines with one message do not suppress those with a rare one.
+ * Writes log lines about failed deliveries, but not too many: a client whose callback refused every second batch once
+ * caused 500 lines a second. In each thread, a client and its joins together get at most MAX_LINES lines with the same
+ * message in ten seconds. If any were left out, another line of the same level then says how many. Each message is
+ * counted apart, so that a frequent message does not suppress a rare one.
  */
 export class SubscriberLines {
   readonly #parts: LinesParts;

@@ -52,7 +52,7 @@ export class Bulks {
 
   /**
    * Begins a bulk operation. At first it only counts the dead letters that match the filter. An owner has one operation
-   * at a time: if the present one is running, returns false; in any other state, it is replaced.
+   * at a time. If the present one is running, returns false; in any other state, the new one replaces it.
    *
    * If the operation cannot begin in one partition, it is cancelled in all. Otherwise it would treat only a part of the
    * dead letters.
@@ -98,8 +98,9 @@ export class Bulks {
   }
 
   /**
-   * Returns false if a bulk operation on the dead letters of all subscribers lacks its part in a partition: the part
-   * may have expired before the others, or an operation that was begun at the same moment has replaced it.
+   * True if no part of a bulk operation is missing. An operation for all subscribers has a part in each partition. A
+   * part may have expired before the others, or an operation that was begun at the same moment has replaced it. Any
+   * other operation counts as whole.
    */
   #isWhole([part, ...others]: readonly Bulk[]): boolean {
     return part?.tokens !== undefined || 1 + others.length === this.#partitions.all.length;
@@ -152,8 +153,8 @@ export function readBulk(record: Record<string, string>): Bulk | undefined {
 }
 
 /**
- * Returns the state of a bulk operation, which has a part in each partition: the first of BULK_STATES in which a part
- * is. In two cases it is `cancelled` instead:
+ * Returns the state of a bulk operation from the states of its parts in the partitions: the first of BULK_STATES that
+ * at least one part has. In two cases it is `cancelled` instead:
  * - A part is cancelled and none is running. The cancellation may not have reached all partitions.
  * - A part is missing and none is running or has ended. If the operation were confirmed, it would silently leave out
  *   dead letters.

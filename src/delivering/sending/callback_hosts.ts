@@ -74,8 +74,8 @@ export class CallbackHosts {
   }
 
   /**
-   * Call this when a request to the host has failed. A host that cannot be reached has no open connection. Its
-   * dispatcher is then dropped, because undici keeps 20 KB for it.
+   * Call this when a request to the host has failed. If no connection to the host is open, drops its dispatcher, in
+   * which undici keeps 20 KB: the host may be out of reach.
    */
   failed(host: CallbackHost): void {
     if (host.open === 0) this.#closeConnections(host);
@@ -92,7 +92,8 @@ export class CallbackHosts {
     this.#open++;
     socket.once('close', () => {
       this.#open--;
-      // Without open connections the dispatcher is dropped: undici would keep objects for the closed ones in it.
+      // When the last connection closes, the dispatcher is dropped: undici would keep objects for closed connections in
+      // it.
       if (--host.open === 0) this.#closeConnections(host);
     });
     if (this.#open > this.#maxKept) this.#closeLeastRecentlyUsed(host);

@@ -29,8 +29,8 @@ interface Target {
 /** Delivers batches by POST to callbacks, over connections that are kept alive. Redirects are not followed. */
 export class Delivery {
   /**
-   * The Target of each subscriber, by token. When a Target is replaced or evicted, connections to its host are closed,
-   * unless another Target has the same host.
+   * Caches the Target of each subscriber (what its deliveries share), by its token. When a Target is replaced or
+   * evicted, the connections to its host are closed, unless another Target has the same host.
    */
   readonly #targets = new LRUCache<string, Target>({
     max: MAX_TARGETS,
@@ -47,8 +47,8 @@ export class Delivery {
 
   /**
    * Sends a batch to the callback once. `notice` is sent as a header, and `atMs` is the time in the signature. Resolves
-   * with the outcome: at once if `signal` is aborted, and otherwise no later than ANSWER_WAIT_MS (delivery_exchange.ts)
-   * after the time limit for deliveries. Throws RangeError if an event or the signing secret is unreadable, and
+   * with the outcome, at the latest ANSWER_WAIT_MS (delivery_exchange.ts) after the time limit for deliveries. If
+   * `signal` is aborted, resolves at once. Throws RangeError if an event or the signing secret is unreadable, and
    * TypeError if the callback is not a URL.
    */
   deliver(
@@ -111,9 +111,9 @@ export class Delivery {
 }
 
 /**
- * Removes secrets from `answer`, the first part of the body of a refusal: viewers see it, and error pages may quote the
- * headers of the request. A secret that is cut off at the end is removed too. The subscriber's `uuid` is treated as a
- * secret, because it may be the token by which a client without a secret logs in.
+ * Removes secrets from `answer`, the beginning of a callback's error page. The page may quote the headers of the
+ * request, which contain the secrets, and viewers see the answer. A secret that is cut off at the end is removed too.
+ * The subscriber's `uuid` counts as a secret: it may be the token by which a client without a secret logs in.
  */
 function without(answer: string, secrets: readonly string[]): string {
   let text = answer;

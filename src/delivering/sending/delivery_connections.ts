@@ -6,9 +6,9 @@ import type { DispatcherTo } from './callback_hosts.ts';
 
 const MAX_HEADER_BYTES = 16 * 1024;
 /**
- * Maximum bytes of an answer that undici gets to parse at a time. If the headers are too long, undici closes the
- * connection, but still parses all that it got, and makes an error for each header in it. This would take 200 ms with
- * the 64 KiB that Node reads at a time.
+ * Maximum bytes of an answer that undici gets to parse at a time. If it finds the headers too long, undici closes the
+ * connection, but goes on to parse the bytes that it was given, and makes an error for each header in them. With the 64
+ * KiB that Node reads at a time, this would take 200 ms.
  */
 const SLICE_BYTES = 1024;
 
@@ -129,7 +129,7 @@ function lookupBy(policy: CallbackPolicy, protocol: string): LookupFunction {
       .addresses(protocol, hostname)
       .then((found) => found.map((address) => ({ address, family: isIP(address) })))
       .then(
-        // `nextTick` is used so that an error that the callback throws does not reject this promise.
+        // `callback` runs in `nextTick`: if it were called here, an error that it throws would reject this promise.
         (found) => {
           const [first] = found;
           if (options.all) process.nextTick(callback, null, found);

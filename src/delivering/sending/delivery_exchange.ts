@@ -122,7 +122,7 @@ export class Exchange implements Dispatcher.DispatchHandler, UnfinishedAnswer {
     this.#controller?.abort(new Error('cancelled'));
   }
 
-  /** If the answer is a refusal, the outcome is this refusal, with the part of its body that has arrived. */
+  /** If a refusal has begun to arrive, resolves the outcome with it and the part of its body that is there. */
   #refuse(): void {
     if (!this.#refusal) return;
     const { failed, beginning, timer } = this.#refusal;
@@ -134,8 +134,8 @@ export class Exchange implements Dispatcher.DispatchHandler, UnfinishedAnswer {
   }
 
   /**
-   * Ends the exchange; later calls do nothing. If nothing is decided yet, a refusal that has begun to arrive decides
-   * the outcome. If there is none, `outcome` is used.
+   * Ends the exchange; later calls do nothing. If a refusal has begun to arrive, the refusal is the outcome, and
+   * otherwise `outcome` is. Neither changes an outcome that is decided already.
    */
   #end(outcome: DeliveryOutcome): void {
     if (this.#over) return;
