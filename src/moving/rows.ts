@@ -5,19 +5,19 @@ import { subjectOf } from '../metrics/series.ts';
 import { bidOf } from '../store/job.ts';
 import type { KeyName } from '../store/keys.ts';
 
-/** What a key, or one element of a key, belongs to. This decides to which partitions the data is copied. */
+/** The owner of a key, or of one element of a key. A move copies the data to the partitions of the owner. */
 export type Owner =
   | { subscriber: string }
   | { topic: string }
-  /** Copied to the partition of the batch's subscriber. */
+  /** A batch. Its data is copied to the partition of its subscriber. */
   | { batch: string }
-  /** Copied to the partition of the batch that the worker delivers. */
+  /** A worker. Its data is copied to the partition of the batch that it delivers. */
   | { worker: string }
-  /** Copied to the partition of the topic to which the trigger publishes. */
+  /** A trigger. Its data is copied to the partition of the topic to which it publishes. */
   | { trigger: { client: string; name: string } }
   | 'control'
   | 'all'
-  /** To no partition. */
+  /** The data is copied to no partition. */
   | 'nobody';
 
 /**
@@ -80,8 +80,8 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
   batches_open: bySubscriber,
   batches_room: bySubscriber,
   batches_run: toAll,
-  // Every partition gets the field '', which is no batch. Its long value makes Redis store the hash as a table, where
-  // Redis finds fields faster.
+  // Every partition gets the field '', which stands for no batch. The field has a long value, because Redis then stores
+  // the hash as a table and finds fields faster.
   batches_closed: { split: ([bid]) => (bid === '' ? 'all' : ofBatch(bid)) },
   batches_current: toSubscriber,
   batches_index: byBatch,
@@ -102,8 +102,8 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
   drop_notice: toSubscriber,
   drop_notice_carried: toSubscriber,
   dropped: toSubscriber,
-  // Every partition gets all idempotency keys, because the partition of such a key is not known: the name of the key in
-  // Redis contains a digest, not the topic.
+  // Every partition gets all idempotency keys. The name of such a key in Redis contains a digest instead of the topic,
+  // so the bus cannot tell in which partition the topic lives.
   idempotency: toAll,
   idempotency_quota: toAll,
   outbox: oneOnly,
@@ -124,8 +124,8 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
   delayed_topics: byTopic,
   delayed_due: toTopic,
   delayed_events: toTopic,
-  // A field is a topic. Fields that begin with a colon are totals over topics, which are not copied: each partition
-  // adds up its own.
+  // A field is a topic or, if it begins with a colon, a total over topics. Totals are not copied: each partition adds
+  // up its own topics.
   delayed_held: { split: ([field]) => (field.startsWith(':') ? 'nobody' : ofTopic(field)) },
   triggers_due: { split: ([member]) => ownerOfTrigger(member) },
   joins: bySubscriber,

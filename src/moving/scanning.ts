@@ -15,7 +15,7 @@ export async function* scanned(partitions: readonly [Partition, ...Partition[]])
     yield keys.flatMap((key) => prefixes.flatMap((prefix) => foundKey(key, prefix) ?? []));
 }
 
-/** Returns the longest text with which all of these prefixes begin. */
+/** Returns the longest text with which every prefix begins. */
 function common([first = '', ...others]: readonly string[]): string {
   let length = first.length;
   for (const other of others) while (!other.startsWith(first.slice(0, length))) length--;

@@ -1,7 +1,10 @@
 import { SHOP } from './examples.ts';
 import type { Operation } from './openapi.ts';
 
-/** The line of VARIABLES that sets the address of the bus. `GET /docs` replaces this line if the address is known. */
+/**
+ * The shell command that sets the address of the bus, with an example as the address. `GET /docs` replaces this command
+ * if it knows the real address.
+ */
 export const BUS_LINE = busLine('https://bus.example.com');
 
 /** Returns the shell command that sets `BUS`, the address of the bus in the curl commands. */
@@ -18,7 +21,7 @@ ID=…                          # of a delivery, a dead letter, a job or an even
 
 const IN_PATH: Record<string, string> = { token: '$TOKEN', id: '$ID' };
 
-/** Returns a curl command that makes a call of the API, with the shell variables of VARIABLES. */
+/** Returns a curl command that makes a call of the API. The command uses the shell variables that VARIABLES sets. */
 export function curlOf(method: string, path: string, operation: Operation): string {
   const roles = operation['x-roles'];
   const filled = path.replaceAll(

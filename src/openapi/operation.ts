@@ -75,8 +75,8 @@ function parametersOf({ path: at, params, query }: Route, text: RouteText, schem
   });
   const read = query ? (schemas.output(query.schema).properties ?? {}) : {};
   const asked = fieldsOf(query, schemas).map(([name, given]) => {
-    // In a query, every value is a text, even a number, and the input schema describes it as a text. The document
-    // describes a parameter as an integer if the bus converts it to a number.
+    // In a query, every value is a text. So the input schema describes even a number as a text. The document describes
+    // a parameter as an integer if the bus converts it to a number.
     const isNumber = ['number', 'integer'].includes(String(read[name]?.type));
     return parameter(name, 'query', isNumber ? { ...read[name], type: 'integer' } : given, false);
   });

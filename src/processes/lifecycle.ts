@@ -5,8 +5,8 @@ import { type Log, logged } from '../log.ts';
 const STOP_LIMIT_MS = 24_000;
 
 /**
- * Runs the main function of a process. After a BootError, the process ends with its exit code, and with its message on
- * stderr.
+ * Runs the main function of a process. If it throws a BootError, writes the error's message to stderr, and ends the
+ * process with the error's exit code.
  */
 export async function start(entry: () => Promise<void>): Promise<void> {
   try {
@@ -17,7 +17,7 @@ export async function start(entry: () => Promise<void>): Promise<void> {
   }
 }
 
-/** Ends this process with the exit code of the error, and its message on stderr. */
+/** Writes the message of the error to stderr, and ends this process with the exit code of the error. */
 export async function endWith({ message, exitCode }: BootError): Promise<never> {
   process.stderr.write(`${message}\n`);
   await logged();

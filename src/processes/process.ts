@@ -50,8 +50,8 @@ export async function boot(partitions: Partitions, config: Config, log: Log): Pr
     try {
       await refuseMoved(partitions.control);
       if (config.requireData) {
-        // The number of partitions is checked before the data. If the number is wrong, data that is in Redis seems to
-        // be lost.
+        // The number of partitions is checked before the data. With a wrong number, the bus would look for data in the
+        // wrong partitions, and report the data as lost.
         await checkPartitionCount(partitions.control, config);
         await requireData(partitions.all, log);
       }
@@ -93,9 +93,9 @@ async function compareClocks(control: Partition, log: Log): Promise<void> {
  * Makes this process count as alive until the returned function is called. Ends the process at once if the bus was
  * moved.
  *
- * `bin/move` stores in the bus that it is moved, copies the bus, and then counts the living processes. This count
+ * `bin/move` stores in Redis that the bus is moved, copies the bus, and then counts the living processes. This count
  * misses a process that is still starting or is cut off from Redis. So each process itself checks, whenever it begins
- * to be counted, whether the bus was moved. Otherwise it would accept events that are not in the copy.
+ * to be counted, whether the bus was moved. Otherwise such a process would accept events that are not in the copy.
  */
 export function showUnlessMoved(listener: Listener, control: Partition, type: ProcessType): () => void {
   return showPresence(listener, control.keys, type, () => void endIfMoved(control));

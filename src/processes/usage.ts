@@ -41,7 +41,8 @@ function environmentOfBus(url: string | undefined): NodeJS.ProcessEnv {
 
 /**
  * Checks the environment variables as a web process does when it starts. Outside production, a missing root key
- * probably means that the operator's shell has none of the bus's variables. Then only this key is reported.
+ * probably means that the operator's shell has none of the bus's variables. Then only the missing key is reported, and
+ * nothing else is checked.
  */
 export function checkEnvironment(url: string | undefined): EnvironmentNotes {
   const env = environmentOfBus(url);

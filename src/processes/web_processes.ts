@@ -6,8 +6,8 @@ import { BootError } from '../errors.ts';
 import { type Log, logged } from '../log.ts';
 
 /**
- * A process that has run for longer than this has started well. When it dies, the wait for its replacement is short
- * again.
+ * A process that has run for longer than this has started well. If it dies, its replacement starts after the shortest
+ * wait again.
  */
 const STEADY_MS = 10_000;
 
