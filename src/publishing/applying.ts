@@ -70,9 +70,9 @@ export class Applying {
    * Makes the partition with the index `to` apply entries from the outbox of `home`, and resolves when it has applied
    * all of them. Throws StorageUnavailable or StorageFull.
    *
-   * - `alone`: the script call gets no entries of other outboxes. One of those could fail, and the whole call with it.
-   * - `inTime`: waits at most PATIENCE_MS for the partition, then throws StorageUnavailable. While an earlier call that
-   *   has waited this long is still without an answer, throws at once.
+   * - `alone`: the script call gets no entries of other outboxes. If one of those failed, the whole call would fail.
+   * - `inTime`: waits at most PATIENCE_MS for the partition, then throws StorageUnavailable. As long as the partition
+   *   does not answer the call that was given up, later calls with `inTime` throw at once.
    */
   async apply(
     home: Partition,
@@ -84,7 +84,7 @@ export class Applying {
     for (let left = entries; left.length > 0; ) {
       const applying = this.#send(to, { source: String(home.index), entries: left }, alone);
       const { last, marksRemoved } = inTime ? await this.#inTime(to, applying) : await applying;
-      // The deletion of a topic calls this without a time limit. It must wait until the topic's marks (notes of which
+      // The deletion of a topic calls this without a time limit. It waits until the topic's marks (notes of which
       // partitions have its subscribers) are removed, because only then is the topic gone.
       if (!inTime) await marksRemoved;
       left = left.filter((entry) => headOf(entry).number > last);
@@ -123,14 +123,14 @@ export class Applying {
         { topic, reason, events },
         'a join may not publish to its topic any more; its events are dropped',
       );
-    // These topics seem to have no subscribers left in `partition`. `refresh` counts again. If there are none, the
-    // partition that stores the topic, its home, sends no more events to `partition`. The code below does not wait: a
-    // home that hangs would delay the outboxes of healthy partitions.
+    // The topics in `mayBeUnused` seem to have no subscribers left in `partition`. `refresh` counts their subscribers
+    // again. If a topic has none, its home (the partition that stores it) sends no more of its events to `partition`.
+    // Nothing here waits for `refresh`: a home that hangs would delay the outboxes of healthy partitions.
     const marksRemoved =
       reply.mayBeUnused.length > 0 ? marks.refresh(partition, reply.mayBeUnused) : Promise.resolve();
     marksRemoved.catch((error) => {
-      // If Redis was away or full, nothing is logged: with the topic's next events, the bus tries again to remove the
-      // mark.
+      // If Redis was away or full, nothing is logged: the bus tries to remove the mark again when the topic has new
+      // events.
       if (isPassing(error)) return;
       const about = { err: error, ...failureOf(error) };
       log.error(about, 'the mark of a topic without subscribers cannot be removed');

@@ -40,9 +40,9 @@ export function isArray(text: string): boolean {
 
 /**
  * Cuts the JSON text of an array into pieces, so that parsing a long body does not delay other requests. The caller
- * puts each piece in brackets and parses it. The caller must also refuse two kinds of text:
- * - A piece is empty, although the array is not: there is a comma too many.
- * - `isClosed` is false at the end: the closing bracket is missing, or something follows it.
+ * puts each piece in brackets and parses it. In two cases the caller must also refuse the text:
+ * - A piece has no elements, although the array has some: then there is a comma too many.
+ * - `isClosed` is false after the last piece: then the closing bracket is missing, or something follows it.
  */
 export class ArrayPieces {
   readonly #text: string;

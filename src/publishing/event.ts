@@ -31,7 +31,7 @@ export interface TimedEvent {
 
 /**
  * Returns the JSON text of an event, which Redis stores and subscribers get. Scripts rely on two things: the text
- * begins with `{` (in older releases it did not), and the topic is its second member.
+ * begins with `{`, and the topic is its second member.
  */
 export function eventText(event: Event): string {
   const [before, after] = aroundTimestamp(event);

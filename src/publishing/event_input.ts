@@ -67,7 +67,8 @@ export function* readInSteps(body: EventBody): Generator<void, ReadEvent[]> {
 
 /**
  * Returns the maximum length of an event's text, and the maximum number of delimiters (brackets, commas and quotes) in
- * it. Delimiters take long to parse. Each of them is a byte, so their maximum is the maximum bytes of an event.
+ * it. Delimiters take long to parse, so their limit is lower: each delimiter is a byte, and their limit is the maximum
+ * bytes of an event.
  */
 function maxSizeIn({ limits: { maxEventDataBytes } }: EventBody): MaxSize {
   return {

@@ -19,7 +19,7 @@ export interface PublishingParts<Limits = PublishLimits> {
   copies: Copies;
   figures: PublishFigures;
   limits: Limits;
-  /** Called if Redis is out of memory, so that some is freed at once. */
+  /** Called if Redis is out of memory, so that memory is freed at once. */
   onFull: () => void;
   /** Called with the events of each accepted publication, except delayed ones; not called if all are delayed. */
   onAccepted: (publication: Publication) => void;

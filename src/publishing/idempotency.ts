@@ -18,8 +18,8 @@ const FINGERPRINT_BYTES = 16;
 
 /**
  * Returns the digests that identify a publication. `body` is the text as received. Parsed events would differ at each
- * attempt, because the bus gives them new ids and timestamps. No token or topic contains `\0`, so different calls never
- * have the same text.
+ * attempt, because the bus gives them new ids and timestamps. A `\0` separates the two parts of each digested text. No
+ * token or topic contains `\0`, so different parts never make the same text.
  */
 export function idempotency(client: string, key: string, topic: string, body: string): Idempotency {
   return {

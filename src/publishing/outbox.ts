@@ -67,8 +67,8 @@ export class Outbox {
    */
   readonly #loads = new Map<number, { entries: number; atMs: number }>();
   /**
-   * Approximate maximum bytes of one read of set-aside entries. If the Redis of a partition is too full to apply so
-   * many, the maximum falls to 1, so that entries are sent one by one. Each success raises it again, up to
+   * Approximate maximum bytes of one read of set-aside entries. If the Redis of a partition is too full to apply them,
+   * the maximum falls to 1, so that entries are sent one by one. Each success raises the maximum again, up to
    * MAX_APPLIED_BYTES.
    */
   #maxBytes = MAX_APPLIED_BYTES;
@@ -88,9 +88,9 @@ export class Outbox {
       await this.emptyAside(home, to.index);
       const { entries, behind } = await this.#read(home, lastRead);
       lastRead = undefined;
-      // For each partition in `behind`, older entries are set aside, which it must apply first. `to` has just applied
-      // those for it. If it is in `behind` all the same, another process has set more entries aside, so the loop begins
-      // again.
+      // Partitions in `behind` must first apply older entries, which are set aside for them. `to` has just applied all
+      // that were set aside for it. If `to` is in `behind` nevertheless, another process has set more aside since, and
+      // the loop begins again.
       if (behind.includes(to.index)) continue;
       if (entries.length === 0) return;
       const failed = await this.#apply(home, entries, behind, to.index);

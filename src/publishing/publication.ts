@@ -53,8 +53,8 @@ export function addedBySubscriber({
 }
 
 /**
- * Counts in the metrics the events that a script has published. If a topic lives in another partition (`isForeign`),
- * its events were counted as published there, so here they count only as added to queues.
+ * Counts in the metrics the events that a script has published. Events of a topic that lives in another partition
+ * (`isForeign`) count here only as added to queues. The other partition has already counted them as published.
  */
 export function countPublished(
   figures: PublishFigures,

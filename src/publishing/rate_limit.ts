@@ -6,7 +6,7 @@ import { Batcher } from '../store/batcher.ts';
 import type { Arguments, Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 
-/** Maximum charges (see Demand) in one script call. 1000 take Redis about 2 ms. */
+/** Maximum publishes that one script call charges to their clients' rate limits. 1000 take Redis about 2 ms. */
 const MAX_DEMANDS_PER_CALL = 1000;
 const MAX_CLIENTS_REMEMBERED = 10_000;
 
@@ -75,8 +75,9 @@ export class RateLimit {
   }
 
   /**
-   * Charges a client for a body before it is parsed, so that wrong content is charged too: for its bytes and one event.
-   * Resolves with headers for the answer. Throws rate_limited, StorageUnavailable or StorageFull.
+   * Charges a client for the bytes of a body, and for one event. Call this before the body is parsed, so that wrong
+   * content is charged too. Resolves with headers for the answer. Throws rate_limited, StorageUnavailable or
+   * StorageFull.
    */
   admit(client: string, bytes: number): Promise<RateHeaders> {
     return this.#spend({ client, events: 1, bytes, isAdmitted: false });

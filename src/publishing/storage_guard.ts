@@ -13,8 +13,8 @@ const FRESH_MS = 250;
 
 /**
  * Refuses to store anything in a partition whose Redis has been above its high mark (the data that the bus permits) for
- * LASTING_SHORTAGE_MS. The last measurement decides. If it is old, nothing is refused before a new measurement has
- * found the same.
+ * LASTING_SHORTAGE_MS (about a second). If the last measurement is older than FRESH_MS, the guard measures again before
+ * it refuses anything.
  */
 export class StorageGuard {
   readonly #partitions: Partitions;
@@ -54,9 +54,9 @@ export class StorageGuard {
   }
 
   /**
-   * The memory limit of a partition (bytes): the limit of its Redis, divided by the number of partitions there. If
-   * partitions have different limits, this is the lowest. It is 0 when `maxBytes` is 0. A client may fill a part of it
-   * in each partition. So a client can fill no more of a Redis with several partitions than of a Redis with one.
+   * The lowest memory limit of a partition (bytes): the limit of its Redis, divided by the number of partitions there.
+   * It is 0 when `maxBytes` is 0. In each partition, a client may fill a fixed part of this limit. So a client cannot
+   * fill more of a Redis by using several partitions there.
    */
   get maxBytesOfPartition(): number {
     if (!this.#isFresh) void this.#sharedMeasuring();
