@@ -102,7 +102,7 @@ export class Deliveries {
   /**
    * Returns the batch with this id or, if the batch was accepted or dropped, its record in the delivery log. `wait`
    * says what the batch waits for; undefined if it does not wait for an attempt. `looked` is the number of records that
-   * were searched. If `state` is given, only dead letters are searched.
+   * were searched. If `state` is given, finds only a dead letter.
    */
   async find(
     id: string,

@@ -68,8 +68,8 @@ interface DeliveriesParts extends AskedSubscribersParts {
 }
 
 /**
- * `/deliveries`: shows batches and their states, and lets a waiting batch be tried at once. A client may do so with its
- * own batches, and root with all batches. A viewer sees all batches, but may not have one tried.
+ * `/deliveries`: shows batches and their states, and retries a waiting batch at once. Clients see and retry their own
+ * batches, root sees and retries all, and viewers see all.
  */
 export function deliveriesApi(parts: DeliveriesParts): Route[] {
   const { deliveries } = parts;

@@ -48,9 +48,9 @@ export type JobState = (typeof JOB_STATES)[number];
 export function jobPlaces(q: QueueName, state: JobState): JobPlace[] {
   if (state === 'pending') return [heldJobs(q)];
   if (state === 'scheduled') return [scheduledJobs(q)];
-  // Jobs enter a list at one end (`left` or `right`) and leave it at the other, also while it is read page by page.
-  // Reading begins at the end where they enter. Each new job shifts all others towards later pages. So a job that was
-  // already read may be shown again, but none is missed.
+  // While a list is read page by page, jobs enter it at one end (`left` or `right`) and leave it at the other. Reading
+  // begins at the end where they enter. So each new job shifts all others towards later pages. A job that was already
+  // read may be shown again, but none is missed.
   if (state === 'instant') return [list((keys) => keys.jobs_instant(q), 'left')];
   if (q === 'aux') return [];
   const shares = SHARES.map((share) => list((keys) => keys.share_jobs(share), 'right'));
@@ -167,16 +167,16 @@ async function sorted(redis: Commands, key: string, after: SortedEnd | undefined
   const page = read.slice(0, max);
   const end = page.at(-1);
   return {
-    // If `last` has left the set or has a new score, the read began with the first job of the old score. So jobs that
-    // were read before are left out here.
+    // `last` is the last job of the previous page. If it has left the set or has a new score, the read began with the
+    // first job of its old score. Jobs that earlier pages have shown are therefore left out here.
     entries: page.filter(({ packed, score }) => score !== after?.score || Buffer.compare(packed, last) > 0),
     end: end && read.length > max ? { score: end.score, job: end.packed.toString('base64url') } : undefined,
   };
 }
 
 /**
- * Returns the rank of the first job after `last`. If `last` has left the set or has a new score, returns the rank of
- * the first job with the old score.
+ * Returns the rank of the first job after `last`, the last job of the previous page. If `last` has left the set or has
+ * a new score, returns the rank of the first job with its old score.
  */
 async function rankAfter(redis: Commands, key: string, score: string, last: Buffer): Promise<number> {
   const [now, rank] = await Promise.all([redis.zscore(key, last), redis.zrank(key, last)]);

@@ -21,7 +21,7 @@ export interface Dialect {
   ignoresUnknownParameters: boolean;
   /** True if `GET /subscriptions` shows a client all subscribers. Otherwise it shows a client only itself. */
   listsOthers: boolean;
-  /** What becomes of a `max` (events per batch) above 10,000: true lowers it to 10,000, false refuses it. */
+  /** True if a `max` (events per batch) above 10,000 is lowered to 10,000. Otherwise it is refused. */
   cutsMax: boolean;
   events: EventDialect;
 }

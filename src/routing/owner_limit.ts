@@ -10,8 +10,8 @@ export class OwnerLimit {
   readonly #owners = new Map<string, { underWay: number; waiting: (() => void)[] }>();
 
   /**
-   * Before a waiting function starts, there is a pause, so that an owner whose functions always wait leaves time to
-   * others. The pause is as long as the function ran that has just ended, but at most `maxPauseMs`.
+   * Before a waiting function starts, there is a pause. So an owner whose functions always wait leaves time to others.
+   * The pause is as long as the function before it ran, but at most `maxPauseMs`.
    */
   constructor(max: number, maxPauseMs = 0) {
     this.#max = max;

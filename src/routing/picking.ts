@@ -37,7 +37,7 @@ export function pickPage<T, Rank>(all: readonly T[], picking: Picking<T, Rank>) 
   return { page, last, priceInCalls: all.length / ENTRIES_PER_CALL };
 }
 
-/** What a sorted listing is sorted by: the smallest value first, and entries with the same value by name. */
+/** The values by which a listing is sorted: `value`, the smallest first, and then `name`. */
 interface Ranked {
   value: number;
   /** The token of a subscriber, or the name of a topic. */

@@ -7,8 +7,8 @@ import type { Route, Wording } from './route.ts';
 
 /**
  * Calls that the Ruby Routemaster has too, or that its clients make. These clients may send unknown query parameters,
- * because the Ruby Routemaster ignored them. Health checks are not listed, because a route without credentials accepts
- * unknown parameters anyway.
+ * because the Ruby Routemaster ignored them. `GET /health` is not listed: a route without credentials accepts unknown
+ * parameters anyway.
  */
 const CALLS_OF_ROUTEMASTER: ReadonlySet<string> = new Set([
   ...['GET /api_tokens', 'POST /api_tokens', 'DELETE /api_tokens/:token'],
@@ -53,8 +53,8 @@ export function badParameter(name: string, rule: string, cause?: unknown): BusEr
  * Returns the token of the client that a call is about. A client calls for itself, so this is its own token. Root and
  * viewers name the client in the query parameter `field`, whose value is `given`. Without a value, returns undefined.
  *
- * Throws if a client gives the parameter. `advicePart` is a part of the error's text. With `your own batches are`, the
- * text ends with `leave it out, and your own batches are meant`.
+ * Throws if a client gives the parameter. `advicePart` becomes a part of the error's text. For example, `your own
+ * batches are` makes the text end with `leave it out, and your own batches are meant`.
  */
 export function clientNamed(
   caller: Caller,

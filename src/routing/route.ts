@@ -46,7 +46,7 @@ export interface Call<R extends Role = Role, Params = unknown, Query = unknown, 
   text: string;
   headers: IncomingHttpHeaders;
   request: IncomingMessage;
-  /** True if reading the body took so long that earlier checks may be out of date. */
+  /** True if reading and checking the body took so long that earlier checks may be out of date. */
   isLate?: boolean;
   /**
    * Checks again whether the credentials of the request or, for a page of the console, the session are still valid.
@@ -129,8 +129,8 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
   textSchema?: z.ZodType;
   /**
    * True for a route that answers everybody in the same way and checks no credentials. Each request counts in the rate
-   * limit of its IP address. Links on other sites may lead to the route. On every route, any other request from a page
-   * of another site is refused, because it could be an attack.
+   * limit of its IP address. A person may follow a link from another site to this route. All else that a page of
+   * another site makes a browser send is refused, here as on every route, because it could be an attack.
    */
   isPublic?: true;
   /**
@@ -148,7 +148,10 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
   action?: Action;
   /** The codes of errors that this route can cause, besides the errors that every route can cause. */
   errors?: readonly ErrorCode[];
-  /** Called before the body is read, and after a late body. Throws for a call that can be refused without its body. */
+  /**
+   * Called before the body is read, and again if the body took long (`isLate`). Throws for a call that can be refused
+   * without its body.
+   */
   refuseEarly?(call: Omit<Call<R, Params, Query>, 'body' | 'text'>): unknown;
   /**
    * Makes checks that need the body and may take a while, such as resolving a host name. Throws if the call must be
@@ -156,9 +159,9 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
    */
   refuseLate?(call: Call<R, Params, Query, Body>): Promise<unknown>;
   /**
-   * True for publishing, which is frequent. CallLimits does not limit its rate. Every other call that changes something
-   * asks Redis, just before its handler runs, whether the credentials are still valid. That takes too much time for a
-   * publish. Its handler asks a cache instead, and only after a long or late body.
+   * True for publishing, which is frequent. CallLimits does not limit its rate. Just before the handler of any other
+   * call that changes something, the bus asks Redis whether the credentials are still valid. For a publish, this would
+   * take too long. Its handler asks a cache, and only if the body was long or took long (`isLate`).
    */
   isFrequent?: true;
   handle(call: Call<R, Params, Query, Body>): Promise<AnswerTo<A>>;
