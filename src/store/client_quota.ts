@@ -1,6 +1,6 @@
 /**
  * Maximum percentage of Redis's memory that the idempotency keys of one client may take. The same maximum applies to
- * its nonce uses, to its triggers, and to what its joins store about incomplete keys (orders, for example).
+ * its nonce uses, to its triggers, and to the open keys of its joins, such as orders that are not complete yet.
  */
 const MAX_PERCENT = 5;
 
@@ -18,9 +18,10 @@ export function clientBytes(redisMaxBytes: number): number {
 }
 
 /**
- * Returns the quota of a client: how many keys (idempotency keys or nonce uses) it may store in a short time. The quota
- * refills before the keys expire, so Redis may hold the keys of two full quotas. The quota is `max`, or less if two
- * quotas of keys with `keyBytes` each would exceed MAX_PERCENT of `redisMaxBytes`.
+ * Returns the quota of a client: how many keys (idempotency keys or nonce uses) it may store at once. A used-up quota
+ * refills within the time for which Redis keeps each key. So the client can store a second quota before the keys of the
+ * first have expired. The quota is `max`, or less if two quotas of keys with `keyBytes` each would take more than
+ * MAX_PERCENT of `redisMaxBytes`.
  */
 export function clientQuota(max: number, keyBytes: number, redisMaxBytes: number): number {
   return Math.max(1, Math.min(max, Math.floor(clientBytes(redisMaxBytes) / keyBytes / 2)));

@@ -20,8 +20,8 @@ const REPLICATED_MAX_WAIT_MS = 500;
 const REPLICATED_SILENCE_MS = 2000;
 const REPLICA_WARNING_MS = 60_000;
 
-// The options of ioredis, except `replyMapping`. With it, the code would not compile: RedisOptions allows undefined for
-// it, but the constructors of ioredis do not.
+// The options of ioredis, except `replyMapping`. The type RedisOptions allows undefined for this option, but the
+// constructors of ioredis do not, so the code would not compile.
 type Options = Omit<RedisOptions, 'replyMapping'>;
 
 export type RedisTls = Config['redisTls'];
@@ -34,7 +34,7 @@ function commonOptions(url: string, log: Log, tls: RedisTls): Options {
   const encryption = { rejectUnauthorized: tls.verify, ...(tls.ca !== undefined && { ca: tls.ca }) };
   return {
     ...(usesTls(url) && { tls: encryption }),
-    // Without this option, ioredis would send its name to Redis, by a command that the ACL would have to permit.
+    // Otherwise ioredis would send its own name and version to Redis, and the ACL would have to permit CLIENT SETINFO.
     disableClientInfo: true,
     // A command whose reply was lost must not be sent again, because Redis may have applied the command already.
     autoResendUnfulfilledCommands: false,

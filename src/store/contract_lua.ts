@@ -35,7 +35,10 @@ function laidOut(shape: Shape, value: string): string {
   return shape === 'flag' ? `(${value} and 1 or 0)` : `(${value} or false)`;
 }
 
-/** Returns lines of Lua that read an object from ARGV into the table `target`, and move the index `at` past it. */
+/**
+ * Returns lines of Lua that read an object from ARGV into the table `target`. They also move the index `at` to the
+ * argument after the object.
+ */
 function readRecord(shape: RecordShape, target: string): string[] {
   const fields = fieldsInOrder(shape);
   const singles = fields.filter(([, each]) => typeof each === 'string' && each !== 'slice');

@@ -1,6 +1,6 @@
 /**
- * Bytes that count as one copy (an event for one subscriber). Storing this many bytes takes Redis as long as storing a
- * copy of a short event, so a long event counts as several copies.
+ * How many bytes of a long event count as one copy (an event for one subscriber). Storing these bytes takes Redis as
+ * long as storing a copy of a short event.
  */
 export const BYTES_PER_COPY = 400;
 

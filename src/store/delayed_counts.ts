@@ -6,8 +6,8 @@ import { replies } from './replies.ts';
 const COMMANDS_PER_PIPELINE = 500;
 
 /**
- * Returns the number of delayed events of each topic that has any. Leaves out keys that cannot be read
- * (`Partition.skip`). Throws StorageUnavailable if Redis is away.
+ * Returns the number of delayed events of each topic that has any. Leaves out a topic if another program has written
+ * its key (`Partition.skip`). Throws StorageUnavailable if Redis is away.
  */
 export function delayedCounts(partition: Partition): Promise<Map<string, number>> {
   const { skip } = partition;

@@ -1,6 +1,9 @@
 import { fixedText, type KeyName, LAYOUT } from './keys.ts';
 
-/** A key that was found in Redis, with its name in LAYOUT, and the parts of the key that vary, such as a token. */
+/**
+ * A key that was found in Redis. `name` is its name in the table LAYOUT (keys.ts), and `parts` has the parts of the key
+ * that vary, such as a token.
+ */
 export interface FoundKey {
   key: string;
   name: KeyName;

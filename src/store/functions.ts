@@ -56,9 +56,9 @@ export class Functions {
   }
 
   /**
-   * Runs a script as a Redis function (FCALL) and returns its reply. If Redis refuses functions, because its memory is
-   * full or its ACL forbids them, this call and all calls of the next FALLBACK_MS use `instead`, which runs the same
-   * script by EVALSHA. Any other error of Redis is thrown unchanged.
+   * Runs a script as a Redis function (FCALL) and returns its reply. Redis may refuse functions, because its memory is
+   * full or its ACL forbids them. Then this call and all calls of the next FALLBACK_MS call `instead`, which must run
+   * the same script by EVALSHA. Any other error of Redis is thrown unchanged.
    */
   async call(
     redis: Redis,

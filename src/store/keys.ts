@@ -109,10 +109,10 @@ export const LAYOUT = {
 } as const satisfies Record<string, { pattern: string; type: RedisType }>;
 
 /**
- * Each script call declares one key: the partition's prefix and this text. A cluster finds the partition's master by
- * it. No such key may exist in Redis. While a cluster moves the partition to another master, key by key, the old master
- * refuses a call whose declared key it does not have (ASK). If it had the key, it would run the script, which would
- * fail half-way at the first key that has been moved.
+ * Each script call declares one key: the partition's prefix and this text. By this key, a cluster finds the partition's
+ * master. The key must not exist in Redis. While a cluster moves the partition to another master, key by key, the old
+ * master refuses (ASK) a call whose declared key is missing. If the declared key existed, the old master might run the
+ * script, which would fail half-way at the first key that has been moved.
  */
 export const DECLARED_KEY = 'absent';
 

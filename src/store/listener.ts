@@ -16,16 +16,16 @@ const PING_EVERY_MS = 30_000;
 const LISTEN_AGAIN_MS = 100;
 
 /**
- * An object that listens to channels of Redis. Either all its channels have the same hash tag, or none has one. In a
- * cluster, only one master sends the messages on channels with the same hash tag, so a connection to this master is
- * enough.
+ * An object that listens to channels of Redis. Either all its channels have the same hash tag (the text in braces, as
+ * in `{0}:wake:main`), or none has one. In a cluster, one master sends all messages on channels with the same hash tag,
+ * so a connection to this master is enough.
  */
 interface Audience {
   readonly channels: readonly string[];
   hear(channel: string, message: string): void;
   /**
-   * Called each time Redis has confirmed that it now sends the messages on these channels. Messages before that may be
-   * lost, so a listener that depends on every message must look in Redis now.
+   * Called each time Redis has confirmed that it now sends the messages on these channels. Earlier messages may be
+   * lost, so an audience that depends on every message must now look in Redis for what it missed.
    */
   listens(): void;
 }
@@ -57,8 +57,8 @@ export class Listener {
   }
 
   /**
-   * Tells `audience` of each message on the audience's channels, until the returned function is called. Once this has
-   * been done for all audiences, the connections to Redis are closed.
+   * Tells `audience` of each message on the audience's channels, until the returned function is called. When no
+   * audience is left, the connections to Redis are closed.
    */
   listen(audience: Audience): () => void {
     const ending = new AbortController();
@@ -155,7 +155,7 @@ async function listenOn(redis: Redis, audience: Audience): Promise<void> {
     audience.listens();
     await lost;
   } finally {
-    // Without this, each new attempt to listen on the same connection would add more handlers.
+    // If the handlers stayed, each new attempt to listen on the same connection would add more of them.
     for (const event of ['end', 'moved']) redis.off(event, resolve);
   }
 }

@@ -61,8 +61,8 @@ export class Master {
   readonly name: string;
   /**
    * True after the ACL forbade a command of a script that `Partition.runPermitted` or `runNoting` ran. The script
-   * stopped half-way, and each repetition would make its first changes again. So the next `runPermitted` first checks
-   * that the ACL permits all commands.
+   * stopped half-way, and each repetition would make the script's first changes again. So the next `runPermitted` first
+   * checks that the ACL permits all commands.
    */
   wasForbidden = false;
 
@@ -73,7 +73,7 @@ export class Master {
     if (!(connection instanceof RedisCluster)) madeBy(connection);
   }
 
-  /** The connection to the Redis that has the key. Throws while a cluster's master of the slot is not known. */
+  /** The connection to the Redis that has the key. On a cluster, throws while the master of the slot is unknown. */
   get redis(): Redis {
     const connection = this.#connection;
     return connection instanceof RedisCluster ? connection.masterOf(this.#slot) : connection;

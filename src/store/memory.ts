@@ -129,7 +129,7 @@ export function infoField(info: string, name: string): string | undefined {
 /**
  * Returns the high and the low mark, by the rules of the Ruby Routemaster. Above the high mark, the bus refuses
  * publishes, and drops data down to the low mark. The high mark is `max` minus `minFree`, and the low mark is `max`
- * minus twice `minFree`. If `minFree` is a quarter of `max` or more, they are 90 % and 80 % of `max`.
+ * minus twice `minFree`. If `minFree` is a quarter of `max` or more, the marks are 90 % and 80 % of `max`.
  */
 function marks(max: number, minFree: number): { highMark: number; lowMark: number } {
   if (max === 0) return { highMark: Number.POSITIVE_INFINITY, lowMark: Number.POSITIVE_INFINITY };

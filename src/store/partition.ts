@@ -151,7 +151,9 @@ export class Partition {
     return this.master.call((redis) => command(redis, this.keys));
   }
 
-  /** Does the same as `command`, and resolves only when `minReplicas` replicas have what was read. */
+  /**
+   * Does the same as `command`, but resolves only when `minReplicas` replicas have all data that the command has read.
+   */
   confirmedCommand<T>(command: (redis: Redis, keys: Keyspace) => Promise<T>): Promise<T> {
     return this.command((redis, keys) => {
       const sent = command(redis, keys);

@@ -20,7 +20,7 @@ export class RedisCluster {
   readonly #cluster: Cluster;
   readonly #nodes = new Map<string, Redis>();
   readonly #away = new Set<string>();
-  /** The error of each node whose last failure was that it refused the user or password, by the node's address. */
+  /** The last error of each node that refuses the user or password, by the node's address. */
   readonly #refusals = new Map<string, Error>();
   readonly #log: Log;
   #connections = 0;
@@ -63,8 +63,9 @@ export class RedisCluster {
   }
 
   /**
-   * Returns the error by which the node at `address` refuses the user or password; undefined if it does not. If
-   * `address` is undefined, no master is known. Any node's refusal is returned then, because it may be the reason.
+   * Returns the error by which the node at `address` refuses the user or password; undefined if it accepts them. If
+   * `address` is undefined, no master is known. The reason may be that a node refuses the password, so the refusal of
+   * any node is returned.
    */
   refusalAt(address: string | undefined): Error | undefined {
     return address === undefined ? this.#refusals.values().next().value : this.#refusals.get(address);

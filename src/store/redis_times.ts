@@ -6,8 +6,8 @@ import type { Partition } from './partition.ts';
 const COMPARE_EVERY_MS = 10_000;
 const RETRY_MS = 1000;
 /**
- * If the clock of this host jumps by more than this, it is compared with Redis's again at once. It jumps if somebody
- * sets it, or after the host has slept.
+ * If the clock of this host jumps by more than this, it is compared with Redis's clock again at once. The clock jumps
+ * if somebody sets it, or after the host has slept.
  */
 const MAX_STEP_MS = 500;
 
@@ -31,7 +31,8 @@ export class RedisTimes {
 class RedisTime {
   readonly #partition: Partition;
   /**
-   * `Partition.connections` when the clocks were compared. If it has changed, the process may now use another Redis.
+   * The value of `Partition.connections` when the clocks were last compared. If it has changed since, the process may
+   * now use another Redis.
    */
   #connection: number | undefined;
   /** What is added to the clock of this host to get the time of Redis's clock. */
@@ -60,9 +61,9 @@ class RedisTime {
 
   /**
    * Redis reads its clock at an unknown moment between the request and the reply. So a comparison gives only the least
-   * and the greatest correction that can be right. If the present correction is between these two, it is kept.
-   * Otherwise it becomes the nearer of the two. If both hosts keep the time well, the correction stays 0. If it changed
-   * with every slow reply, a later event could get an earlier time.
+   * and the greatest correction that can be right. A present correction between these two is kept. Any other becomes
+   * the nearer of the two. If the correction followed every slow reply, it could fall, and a later event could get an
+   * earlier time.
    */
   async #compare(): Promise<void> {
     this.#compareAtMs = clock.monotonicMs() + RETRY_MS;

@@ -37,7 +37,8 @@ export async function wrongTypes(partition: Partition): Promise<string[]> {
  * if the error is about none of the three.
  */
 function whatToGrant(message: string, prefix: string): string {
-  // With several partitions, `prefix` ends with a hash tag of the partition.
+  // `prefix` may end with the hash tag of a partition, such as `{0}:`. The Redis user needs the keys of all partitions,
+  // so what is granted has `*` in place of the tag.
   const [begin, ...tags] = prefix.split('{');
   if (/access .*\bkeys?\b/.test(message)) {
     const keys = prefix === '' ? 'have no prefix' : `begin with "${prefix}"`;

@@ -15,8 +15,8 @@ const deliveryLog = 'number';
  * A job that a worker has finished:
  *
  * - `bid`: the UID of the batch that the job has delivered. Undefined if the job was not a delivery.
- * - `job`: the job's bytes in Redis. Undefined for a delivery that this bus has packed, because the script makes the
- *   same bytes from `bid`. A job of a Ruby Routemaster may have other bytes, which are given here.
+ * - `job`: the job's bytes in Redis. Undefined if the job is a delivery and this bus has stored it: the script can then
+ *   make the bytes from `bid`. A Ruby Routemaster may have stored other bytes.
  * - `heal`: the health points that the subscriber gains by an accepted batch.
  * - `record`: the entry of an accepted batch in the delivery log. Undefined if the log is off, or if the batch was not
  *   sent because its subscriber had left.
@@ -58,11 +58,12 @@ const bulkStep = { owner: 'text', id: 'text', listIndex: 'number', token: 'text?
 /**
  * The result of one step of a bulk operation (the retry or purge of many dead letters):
  *
- * - `going`: this subscriber has more dead letters for the next step (or any subscriber, if the operation is for all);
+ * - `going`: there are more dead letters for the next step: of this subscriber or, in an operation for all subscribers,
+ *   of any;
  * - `next`: this subscriber has no more, and the next step is for the next subscriber in the list;
- * - `over`: all dead letters have been looked at;
- * - `lost`: nothing was changed. The operation has ended, or was cancelled or replaced, or another worker has finished
- *   with this subscriber.
+ * - `over`: the operation has looked at all dead letters;
+ * - `lost`: the step changed nothing, because the operation has ended, or was cancelled or replaced, or because another
+ *   worker has finished with this subscriber.
  */
 const bulkState = 'lost|going|next|over';
 

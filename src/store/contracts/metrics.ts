@@ -1,9 +1,9 @@
 import type { Contract } from '../contract.ts';
 
 /**
- * A counter, in the field `field` of the hash `counters`. `topic` or `subscriber` names what the counter is about; a
- * counter of the whole bus has neither. When that topic or subscriber is removed, the counter's value is added to the
- * field `total`.
+ * A counter. It is in the hash `counters`, in the field that `field` names. `topic` or `subscriber` says what the
+ * counter is about; a counter of the whole bus has neither. When that topic or subscriber is removed, the counter's
+ * value is added to the field that `total` names.
  */
 export const series = { field: 'bytes', total: 'bytes?', topic: 'text?', subscriber: 'text?' } as const;
 
