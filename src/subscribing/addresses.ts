@@ -17,9 +17,9 @@ const AZURE_METADATA = network('168.63.129.16/32');
 const GLOBAL_UNICAST = network('2000::/3');
 
 /**
- * IPv6 networks whose addresses contain one or two IPv4 addresses. A router may send a packet for such an address to a
- * contained one, so the bus checks the contained addresses instead. `at` is the position of the first byte of an IPv4
- * address. With a `mask`, the bytes of the IPv4 address are stored XORed with it.
+ * IPv6 networks whose addresses contain one or two IPv4 addresses. A router may send a packet for such an IPv6 address
+ * to a contained IPv4 address, so the bus classifies the contained addresses. `at` is the position of the first byte of
+ * an IPv4 address. With a `mask`, the bytes of the IPv4 address are stored XORed with the mask.
  */
 const EMBEDDING: [network: Network, embedded: { at: number; mask?: number }[]][] = [
   // IPv4-mapped addresses, IPv4-compatible ones, and NAT64 (RFC 6052).

@@ -70,8 +70,8 @@ function successOf({ delivered, failed }: Standing): number | undefined {
 const MAX_FORECAST_MS = 30 * 86_400_000;
 /**
  * If the growth of a queue (events a second) is this or less, the queue counts as shrinking: it loses at least one
- * event a minute. The growth is a mean of about a minute, in which older changes fade slowly. So a smaller loss may be
- * only the rest of an old change.
+ * event a minute. A queue that loses less may in fact stand still, because the growth is a mean: a queue that shrank
+ * minutes ago still has a small negative growth.
  */
 const SHRINKING = -1 / 60;
 

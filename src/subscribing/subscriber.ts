@@ -27,7 +27,7 @@ interface Removal {
   figures: Pick<Recorder, 'removed'>;
 }
 
-/** Reads, pauses, resumes and removes subscribers. Joins are subscribers too; only `tokens` and `list` leave them out. */
+/** Reads, pauses, resumes and removes subscribers. Joins are subscribers too, but `tokens` and `list` omit them. */
 export class Subscribers {
   readonly #partitions: Partitions;
   readonly #settings: Settings;
@@ -76,8 +76,7 @@ export class Subscribers {
     });
     await marks.refresh(partition, topics);
     // A join may have published more events just before its removal. They are sent now. If the subscriber was gone
-    // already (not `found`), the topics to which it published are unknown, so everything that waits for any partition
-    // is sent.
+    // already (not `found`), the topics to which it published are unknown. So each partition is sent what waits for it.
     await flushTo(found ? homes : this.#partitions.all);
     // Dead letters are purged even if the subscriber is gone. An earlier removal may have purged only some of them.
     await deadLetters.purgeAll(token, untilMs);

@@ -12,7 +12,7 @@ export interface WantedSubscription extends WantedSettings {
   topics: string[];
   callback: string;
   uuid: string;
-  /** The new signing key. The replaced one also signs for another day. Null ends signing; undefined changes nothing. */
+  /** The new signing key. The old key also signs for another day. Null ends signing; undefined changes nothing. */
   signingKey?: string | null | undefined;
 }
 

@@ -71,9 +71,10 @@ export class TopicMarks {
   }
 
   /**
-   * Moves all accepted events of the topics that the subscriber leaves (`isLeft`) to its queue. Otherwise events that
-   * still wait in an outbox would arrive after the end of the subscription, and be lost. Returns those of the topics
-   * that live in other partitions. The caller must `refresh` their marks when the subscriptions have ended.
+   * Moves all accepted events of the topics that the subscriber leaves (`isLeft`) to the subscriber's queue. Events
+   * that still wait in an outbox would otherwise arrive after the end of the subscription, and be lost. Returns those
+   * of the topics that live in other partitions. The caller must `refresh` their marks when the subscriptions have
+   * ended.
    */
   async flushLeft(outbox: Flushing, token: string, isLeft: (topic: string) => boolean): Promise<string[]> {
     if (this.#partitions.all.length === 1) return [];
@@ -86,8 +87,8 @@ export class TopicMarks {
   }
 
   /**
-   * Corrects the marks of these topics for `partition`. A mark is the number of subscribers that a topic has there; a
-   * mark of 0 is removed. A topic that is left without publisher, subscribers and marks is deleted.
+   * Corrects the marks of these topics for `partition`. A mark has the number of subscribers that a topic has there. If
+   * the number is 0, the mark is removed. A topic that is left without publisher, subscribers and marks is deleted.
    */
   async refresh(partition: Partition, topics: readonly string[]): Promise<void> {
     for (const [home, names] of this.#byHome(partition, topics)) await refreshIn(home, partition, names);
@@ -99,9 +100,9 @@ export class TopicMarks {
 }
 
 async function refreshIn(home: Partition, partition: Partition, names: readonly string[]): Promise<void> {
-  // If a topic has no subscribers, its mark is removed below. A subscription may begin between the count and the
-  // removal, and sets the mark again with a new time. So the mark is removed only if it still has the time that was
-  // read before the count.
+  // The mark of a topic without subscribers is removed below. But a subscription may begin between the count and the
+  // removal. It sets the mark again, with a new time. So the mark is removed only if it still has the time that was
+  // read here, before the count.
   const marks = await readMarks(home, names, partition.index);
   const counts = await countSubscribers(partition, names);
   // Even a correct mark is set again, to give it a new time. Otherwise another process that counted 0 subscribers a
@@ -122,13 +123,13 @@ async function refreshIn(home: Partition, partition: Partition, names: readonly 
 
 interface Mark {
   subscribers: number;
-  /** When the mark was last set (µs). `refreshIn` removes a mark only if this has not changed during its count. */
+  /** When the mark was last set (µs). `refreshIn` removes a mark only if this time has not changed during its count. */
   markedUs: string;
 }
 
 /**
- * Returns, for each topic of the partition `home`, its mark for the partition with the index `partition`: the note
- * about the topic's subscribers there. Undefined if there is no such mark.
+ * Returns the marks that topics of the partition `home` have for another partition, whose index is `partition`. The
+ * result is in the order of `topics`, with undefined for a topic without such a mark.
  */
 async function readMarks(
   home: Partition,
