@@ -105,7 +105,7 @@ return function(call, args)
   local choice = choosing.begin(call, args)
   local given = grants.begin(choice, args.uid_seed)
   for _, worker in ipairs(workers) do
-    local is_served = calls.try(call, serve, given, worker, held[worker], lease_of[worker])
+    local is_served = calls.throw_later(call, serve, given, worker, held[worker], lease_of[worker])
     if not is_served then grants.take_back(call, given, worker) end
   end
   choosing.put_back(call, choice)

@@ -12,7 +12,7 @@ batches.HEADER = 3
 -- Returns the start of a batch's list: token, time of creation (ms), number of attempts. Returns nothing if the list
 -- does not exist, or does not begin like a batch.
 function batches.read_header(list)
-  local token, created_ms, attempts = unpack(calls.read('LRANGE', list, 0, batches.HEADER - 1))
+  local token, created_ms, attempts = unpack(calls.read_or_nil('LRANGE', list, 0, batches.HEADER - 1) or {})
   if not (tostring(created_ms):match('^%d+$') and tostring(attempts):match('^%d+$')) then return end
   if token ~= '' then return token, created_ms, attempts end
 end

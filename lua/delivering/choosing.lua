@@ -36,8 +36,8 @@ end
 -- Returns the header and the first events of a batch's list: START items at most. Returns nothing if the list does not
 -- exist, or is not the list of a batch.
 function choosing.start_of(call, bid)
-  local start = calls.read('LRANGE', call.keys.batch(bid), 0, choosing.START - 1)
-  if tonumber(start[3]) then return start end
+  local start = calls.read_or_nil('LRANGE', call.keys.batch(bid), 0, choosing.START - 1)
+  if start and tonumber(start[3]) then return start end
 end
 
 -- A process of the old Ruby Routemaster may have stored the batch `bid` after this bus took over its Redis. If so,

@@ -108,7 +108,7 @@ local function delete_lists(call, collected)
     rare[#rare + 1] = call.keys.drop_notice_carried(token)
   end
   if redis.call('EXISTS', unpack(rare)) == 0 then return false end
-  for token, sum in pairs(collected.accepted) do calls.try(call, end_retries, token, sum) end
+  for token, sum in pairs(collected.accepted) do calls.throw_later(call, end_retries, token, sum) end
   redis.call('UNLINK', unpack(rare, 1, count))
   return true
 end
@@ -135,13 +135,13 @@ local function write_changes(call, collected, args)
   if #collected.bids > 0 and next(collected.closed) then open_batches.forget_closed(call, collected.bids) end
   local ended, recovered, tokens = lanes.leave_all(call, collected.workers, collected.tokens), {}, {}
   for token, sum in pairs(collected.accepted) do
-    recovered[token] = calls.try(call, update_subscriber, token, sum, args, may_have_notice)
+    recovered[token] = calls.throw_later(call, update_subscriber, token, sum, args, may_have_notice)
     tokens[#tokens + 1] = token
   end
   delivery_log.follow(call, 'taken', tokens, args.delivery_log)
   if collected.undelivered then delivery_log.write_drops(call, collected.undelivered) end
   for token, count in pairs(ended) do
-    calls.try(call, go_on, token, count, recovered[token], args)
+    calls.throw_later(call, go_on, token, count, recovered[token], args)
   end
 end
 
@@ -160,7 +160,7 @@ function finishing.finish_all(call, args, finished)
   local collected = collection(args, open_batches.closed_times(call, bids))
   local lease_of, token_of = leases.of(call, workers, args.lease_ms), lanes.subscribers_of(call, workers)
   for i, each in ipairs(finished) do
-    removed[i] = calls.try(call, finish, args.q, each, token_of[i], lease_of, collected) or false
+    removed[i] = calls.throw_later(call, finish, args.q, each, token_of[i], lease_of, collected) or false
   end
   if #collected.workers == 0 then return removed, false end
   local announced = call.wakes.main

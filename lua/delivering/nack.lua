@@ -73,7 +73,7 @@ end
 
 return function(call, args)
   if not leases.take_job_and_lease(call, args) then
-    return { held = false, paused = calls.skip_unreadable(has_paused, call, args) }
+    return { held = false, paused = calls.skip_wrong_type(has_paused, call, args) }
   end
   local lane_token = lanes.leave(call, args.worker)
   local token = args.bid and redis.call('LINDEX', call.keys.batch(args.bid), 0)

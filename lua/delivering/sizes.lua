@@ -57,13 +57,13 @@ local function estimate(keys, token, dead, samples)
   local measured = sample_of(index, count, samples)
   for _, bid in ipairs(measured) do
     others = others + other_bytes(keys, bid)
-    local length = calls.read('LLEN', list_of(bid))
-    if type(length) == 'number' and length > 0 then
+    local length = calls.read_or_nil('LLEN', list_of(bid)) or 0
+    if length > 0 then
       bytes = bytes + redis.call('MEMORY', 'USAGE', list_of(bid))
       events = events + math.max(0, length - batches.HEADER)
     end
   end
-  local all_events = tonumber(calls.read('HGET', gauge, token)) or 0
+  local all_events = tonumber(calls.read_or_nil('HGET', gauge, token)) or 0
   return count, math.ceil(count * others / #measured + all_events * bytes / math.max(1, events))
 end
 

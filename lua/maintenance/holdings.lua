@@ -17,7 +17,7 @@ end
 return function(call, args)
   local held, nothing = {}, { batches = 0, bytes = 0, dead_letters = 0, dead_letter_bytes = 0 }
   for i, token in ipairs(args.tokens) do
-    held[i] = calls.skip_unreadable(held_by, call, token, args.samples) or nothing
+    held[i] = calls.skip_wrong_type(held_by, call, token, args.samples) or nothing
   end
   return held
 end

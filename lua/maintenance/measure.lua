@@ -15,5 +15,5 @@ local function measure(call, args)
 end
 
 return function(call, args)
-  return calls.skip_unreadable(measure, call, args) or { measured = 0, bytes = 0 }
+  return calls.skip_wrong_type(measure, call, args) or { measured = 0, bytes = 0 }
 end

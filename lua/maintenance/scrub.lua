@@ -56,13 +56,13 @@ end
 
 return function(call, args)
   local keys, given_back = call.keys, {}
-  calls.try(call, open_batches.close_all_after_restart)
-  if args.has_others then calls.try(call, outboxes.notice_other_redis) end
+  calls.throw_later(call, open_batches.close_all_after_restart)
+  if args.has_others then calls.throw_later(call, outboxes.notice_other_redis) end
   for _, q in ipairs({ 'main', 'aux' }) do
     given_back[q] = 0
     for _, worker in ipairs(redis.call('SMEMBERS', keys.jobs_pending_index(q))) do
       if leases.is_worker_dead(call, worker, args.lease_ms) then
-        given_back[q] = given_back[q] + (calls.try(call, give_back, q, worker) or 0)
+        given_back[q] = given_back[q] + (calls.throw_later(call, give_back, q, worker) or 0)
       end
     end
   end

@@ -27,16 +27,16 @@ local function exists(name)
 end
 
 -- Returns the token of a batch's subscriber, the first item of the batch's list. Returns false if there is no list, and
--- an error table if the key has another type.
+-- nil if the key has another type.
 local function owner_of(list)
-  return calls.read('LINDEX', list, 0)
+  return calls.read_or_nil('LINDEX', list, 0)
 end
 
 -- Returns true if a batch has lost its header, so that its list begins with an event. A script that shortens a batch
 -- removes the header with the first events, and then adds it again. If Redis is killed in between, the header is lost.
 local function has_no_header(batch)
   local first = owner_of(batch)
-  return type(first) == 'string' and first:sub(1, 1) == '{'
+  return first and first:sub(1, 1) == '{'
 end
 
 -- Finds the subscriber of a batch that has no header to name it: the one whose index has the batch. Returns its token,
@@ -55,7 +55,7 @@ local function repair_header(call, bid, found)
   local keys, batch = call.keys, call.keys.batch(bid)
   local is_whole = has_no_header(batch)
   local owner = is_whole and find_owner(call, bid) or owner_of(batch)
-  if type(owner) ~= 'string' or not exists(keys.subscriber(owner)) then
+  if not owner or not exists(keys.subscriber(owner)) then
     return findings.add(found, 'batch_unreadable', bid)
   end
   local created_ms = math.floor(tonumber(redis.call('ZSCORE', keys.batches_index(), bid) or call.now_ms))
@@ -193,7 +193,7 @@ end
 -- Removes a dead letter from the index if it does not exist. Also removes it if another program has written its key
 -- with another type than a list, because listings would fail there.
 function check.dead_letters_index(call, bid, found)
-  if type(owner_of(call.keys.dead_letter(bid))) == 'string' then return end
+  if owner_of(call.keys.dead_letter(bid)) then return end
   remove('ZREM', call.keys.dead_letters_index(), bid, found, 'entry_without_dead_letter')
 end
 

@@ -21,8 +21,7 @@ local function count_events(index, list_of)
   local events = 0
   for _, bid in ipairs(redis.call('ZRANGE', index, 0, -1)) do
     -- If another program has written the key with another type, LLEN fails, and the batch counts as empty.
-    local length = calls.read('LLEN', list_of(bid))
-    if type(length) == 'number' then events = events + math.max(0, length - batches.HEADER) end
+    events = events + math.max(0, (calls.read_or_nil('LLEN', list_of(bid)) or 0) - batches.HEADER)
   end
   return events
 end

@@ -16,9 +16,9 @@ local triggers = include('flow/triggers/triggers')
 -- not exist, returns nil and the kind of finding to report.
 local function judge(call, client, name)
   local keys = call.keys
-  local definition = calls.read('HGET', keys.triggers_of(client), name)
-  local state = calls.read('HMGET', keys.trigger(client, name), 'fired', 'next_at', 'paused', 'moving')
-  if type(definition) == 'table' or state.err then return nil, 'trigger_unreadable' end
+  local definition = calls.read_or_nil('HGET', keys.triggers_of(client), name)
+  local state = calls.read_or_nil('HMGET', keys.trigger(client, name), 'fired', 'next_at', 'paused', 'moving')
+  if definition == nil or not state then return nil, 'trigger_unreadable' end
   if not definition and redis.call('EXISTS', keys.trigger(client, name)) == 0 then
     return nil, 'entry_without_trigger'
   end

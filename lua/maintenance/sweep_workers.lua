@@ -34,10 +34,10 @@ end
 -- nothing if the worker no longer holds the job of this batch, or has no lease.
 local function enter_lane(call, worker, bid, found)
   local keys = call.keys
-  local token = calls.read('LINDEX', keys.batch(bid), 0)
+  local token = calls.read_or_nil('LINDEX', keys.batch(bid), 0)
   -- The worker may have ended this delivery and taken another job since the sweep saw it.
   local holds = redis.call('LINDEX', keys.jobs_pending('main', worker), 0) == jobs.delivery_of(bid)
-  if type(token) ~= 'string' or not holds then return end
+  if not token or not holds then return end
   if redis.call('HGET', keys.lanes_held(), worker) == token then return end
   -- A worker without a lease, such as one of the Ruby Routemaster, is not added. It would not leave the lane when its
   -- delivery ends, so its place there would stay taken for ever.

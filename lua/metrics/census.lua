@@ -35,7 +35,7 @@ return function(call, args)
   local found = redis.call('SSCAN', call.keys.subscribers(), args.place, 'COUNT', SUBSCRIBERS_PER_CALL)
   local subscribers = {}
   for _, token in ipairs(found[2]) do
-    subscribers[#subscribers + 1] = calls.skip_unreadable(figures_of, call, token)
+    subscribers[#subscribers + 1] = calls.skip_wrong_type(figures_of, call, token)
   end
   local standings = args.place == '0' and redis.call('GET', call.keys.standings()) or nil
   return { place = found[1], now_ms = call.now_ms, standings = standings, subscribers = subscribers }

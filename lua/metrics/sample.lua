@@ -71,7 +71,7 @@ return function(call, args)
   if args.standings then redis.call('SET', keys.standings(), args.standings, 'PX', EXPIRY_MS) end
   for _, each in ipairs(args.samples) do
     if not counters.has_ended(call, each) then
-      appended = appended + (calls.skip_unreadable(append_sample, call, args, each, fine_slot, coarse_slot) or 0)
+      appended = appended + (calls.skip_wrong_type(append_sample, call, args, each, fine_slot, coarse_slot) or 0)
     end
   end
   return appended

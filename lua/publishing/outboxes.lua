@@ -154,7 +154,7 @@ function outboxes.store(call, outgoing)
   end
   many.command('RPUSH', keys.outbox(), entries)
   redis.call('HSET', keys.outboxes_sent(), 'last', string.format('%d', number), 'bytes', string.format('%d', bytes))
-  calls.try(call, jobs.put, 'aux', job_for())
+  calls.throw_later(call, jobs.put, 'aux', job_for())
 end
 
 -- An outbox entry `end` ends all subscriptions to a topic in another partition. After such an entry was added to the

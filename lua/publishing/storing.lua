@@ -97,14 +97,14 @@ function storing.store(call, uid_seed, intake_state)
   outboxes.store(call, intake_state.outgoing)
   if not entries then return end
   local opened, counts = opening.begin(uid_seed), {}
-  local rooms = calls.try(call, take_room, intake_state, entries) or {}
+  local rooms = calls.throw_later(call, take_room, intake_state, entries) or {}
   for i, token in ipairs(intake_state.tokens) do
     local slice = intake_state.slices[token]
-    counts[i] = calls.try(call, append, opened, token, entries[i], rooms[token], slice) or 0
+    counts[i] = calls.throw_later(call, append, opened, token, entries[i], rooms[token], slice) or 0
   end
   -- `enter` stores the jobs of all opened batches, so it is called even after an error.
-  calls.try(call, opening.enter, opened)
-  calls.try(call, count, intake_state, counts)
+  calls.throw_later(call, opening.enter, opened)
+  calls.throw_later(call, count, intake_state, counts)
   if call.failure and calls.is_forbidden(call.failure) then error(call.failure) end
 end
 

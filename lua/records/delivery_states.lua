@@ -100,8 +100,8 @@ end
 -- died for another reason. If another program has written one of its keys, returns nil and this key.
 function delivery_states.dead_letter(call, bid, reason)
   local list, about = call.keys.dead_letter(bid), call.keys.dead_letter_about(bid)
-  local values = calls.read('HMGET', about, 'reason', 'died_at')
-  if values.err then return nil, about end
+  local values = calls.read_or_nil('HMGET', about, 'reason', 'died_at')
+  if not values then return nil, about end
   if reason and values[1] ~= reason then return end
   local entry = read(list, bid)
   if not entry then return nil, redis.call('EXISTS', list) == 1 and list or nil end
@@ -123,8 +123,7 @@ function delivery_states.describe(call, seen, entry, max_shown)
   local worker = entry.state == 'in_flight' and holder_of(call, seen, bid, entry.subscriber)
   local lease = worker and redis.call('HGET', keys.leases(), worker)
   entry.held_ms = lease and math.floor(lease / 1000) or nil
-  local first = calls.read('LINDEX', keys.attempts(bid), 0)
-  entry.first_attempt = type(first) == 'string' and first or nil
+  entry.first_attempt = calls.read_or_nil('LINDEX', keys.attempts(bid), 0) or nil
   entry.last_attempts = entry.first_attempt and redis.call('LRANGE', keys.attempts(bid), -max_shown, -1) or {}
   return entry
 end

@@ -31,7 +31,7 @@ local function announce(channel)
 end
 
 -- Runs a script and returns its result. Then publishes the announcements that wake workers or the scheduler, if the
--- script has given them work (`call.wakes`). Finally, throws the error that `calls.try` has kept, if there is one.
+-- script has given them work (`call.wakes`). Finally, throws the error that `throw_later` has kept, if there is one.
 function calls.run(script, keys, args)
   local time = redis.call('TIME')
   local now_us = time[1] * 1000000 + time[2]
@@ -49,29 +49,20 @@ function calls.run(script, keys, args)
 end
 
 -- Runs `step`, a part of a script. Returns its result, or nothing if it threw an error. The error is kept in
--- `call.failure` and thrown again when the script has ended, so that an error at one subscriber does not stop the work
--- for others. The first error is kept, unless a later one says that the ACL forbids a command.
-function calls.try(call, step, ...)
+-- `call.failure` and thrown when the script ends, so that an error at one subscriber does not stop the work for others.
+-- The first error is kept, unless a later one says that the ACL forbids a command.
+function calls.throw_later(call, step, ...)
   local ok, result = pcall(step, call, ...)
   if ok then return result end
   if not call.failure or calls.is_forbidden(result) then call.failure = result end
 end
 
--- Runs `step`, and returns its result. If `step` fails with WRONGTYPE, because another program has written a key with
--- another type, returns nothing and keeps the error, as `calls.try` does. Throws any other error at once.
-function calls.try_keys(call, step, ...)
+-- Like `throw_later`, but only for WRONGTYPE. Throws any other error at once.
+function calls.throw_wrong_type_later(call, step, ...)
   local ok, result = pcall(step, call, ...)
   if ok then return result end
   if not is_wrong_type(result) then error(result) end
   call.failure = call.failure or result
-end
-
--- Runs a command that reads a key. Returns the reply, or an error table if another program has written the key with a
--- type that the command cannot read. Throws any other error.
-function calls.read(...)
-  local reply = redis.pcall(...)
-  if type(reply) == 'table' and reply.err and not reply.err:find('^WRONGTYPE') then error(reply) end
-  return reply
 end
 
 -- Returns true if an error says that the ACL forbids a command: by the code NOPERM or, in Redis 7.0, which does not
@@ -81,12 +72,20 @@ function calls.is_forbidden(failure)
   return text:find('NOPERM', 1, true) ~= nil or text:find("The user executing the script can't ", 1, true) ~= nil
 end
 
--- Runs `step`, and returns its result. Returns nothing if `step` failed because another program has written a key with
--- a type that this bus does not use for it. Throws all other errors.
-function calls.skip_unreadable(step, ...)
+-- Runs `step`, and returns its result, or nothing if `step` failed with WRONGTYPE. Throws any other error at once.
+function calls.skip_wrong_type(step, ...)
   local ok, result = pcall(step, ...)
   if ok then return result end
   if not is_wrong_type(result) then error(result) end
+end
+
+-- Runs a command that reads a key, and returns the reply, or nil if the command failed with WRONGTYPE. Throws any other
+-- error at once.
+function calls.read_or_nil(...)
+  local reply = redis.pcall(...)
+  if type(reply) ~= 'table' or not reply.err then return reply end
+  if not is_wrong_type(reply) then error(reply) end
+  return nil
 end
 
 function calls.map(list, change)

@@ -33,7 +33,7 @@ end
 return function(call, args)
   local found = {}
   for _, token in ipairs(args.tokens) do
-    found[#found + 1] = calls.skip_unreadable(read, call.keys, token)
+    found[#found + 1] = calls.skip_wrong_type(read, call.keys, token)
   end
   return cjson.encode(found)
 end

@@ -35,8 +35,7 @@ local function next_letters(call, args, record)
   -- and the error is thrown.
   local function read(...)
     if not args.token then return redis.call('ZRANGEBYSCORE', ...) end
-    local reply = calls.read('ZRANGEBYSCORE', ...)
-    return reply.err and {} or reply
+    return calls.read_or_nil('ZRANGEBYSCORE', ...) or {}
   end
   local found = {}
   -- The last call stopped at the letter `at_id`, which died at `at_ms`. The letters of the same millisecond with a
@@ -74,16 +73,11 @@ function bulks.begin_step(call, args, wanted)
   end
   for _, letter in ipairs(letters) do
     local bid = letter[1]
-    if not record.reason or calls.read('HGET', call.keys.dead_letter_about(bid), 'reason') == record.reason then
+    if not record.reason or calls.read_or_nil('HGET', call.keys.dead_letter_about(bid), 'reason') == record.reason then
       step.bids[#step.bids + 1] = bid
     end
   end
   return step
-end
-
-local function has_other_type(...)
-  local reply = calls.read(...)
-  return type(reply) == 'table' and reply.err
 end
 
 -- Returns the dead letters of `bids` that can be read. Leaves out a letter if another program has replaced one of its
@@ -92,12 +86,12 @@ end
 function bulks.readable(call, bids, retries)
   local keys, readable = call.keys, {}
   for _, bid in ipairs(bids) do
-    local token = calls.read('LINDEX', keys.dead_letter(bid), 0)
-    local is_unreadable = type(token) == 'table' or has_other_type('LLEN', keys.attempts(bid))
-      or token and has_other_type('ZCARD', keys.dead_letters_of(token))
-      or token and retries and has_other_type('ZCARD', keys.batches_queued(token))
-      or token and retries and has_other_type('HLEN', keys.subscriber(token))
-    if not is_unreadable then readable[#readable + 1] = bid end
+    local token = calls.read_or_nil('LINDEX', keys.dead_letter(bid), 0)
+    local is_readable = token ~= nil and calls.read_or_nil('LLEN', keys.attempts(bid))
+      and (not token or calls.read_or_nil('ZCARD', keys.dead_letters_of(token)))
+      and (not token or not retries or calls.read_or_nil('ZCARD', keys.batches_queued(token)))
+      and (not token or not retries or calls.read_or_nil('HLEN', keys.subscriber(token)))
+    if is_readable then readable[#readable + 1] = bid end
   end
   return readable
 end

@@ -157,7 +157,7 @@ end
 function delayed.remove(call, publisher, topic, entries, ids, bytes)
   many.command('ZREM', call.keys.delayed_due(topic), entries)
   many.command('HDEL', call.keys.delayed_events(topic), ids)
-  calls.skip_unreadable(count, call, publisher, topic, -#ids, -bytes)
+  calls.skip_wrong_type(count, call, publisher, topic, -#ids, -bytes)
   delayed.enter_topic(call, topic)
 end
 

@@ -58,7 +58,7 @@ end
 local function read_next(call, client)
   local intake_topic = client.unread[client.next].intake_topic
   client.next = client.next + 1
-  local topic = calls.try_keys(call, begin_topic, intake_topic)
+  local topic = calls.throw_wrong_type_later(call, begin_topic, intake_topic)
   if not topic then
     redis.call('ZREM', call.keys.delayed_topics(), intake_topic.name)
   elseif topic.due_ms > call.now_ms then
@@ -114,7 +114,7 @@ function due_topics.clients(call, intake_state)
     'ZRANGE', call.keys.delayed_topics(), '-inf', now, 'BYSCORE', 'LIMIT', 0, MAX_TOPICS, 'WITHSCORES'
   )
   for i = 1, #due, 2 do
-    local intake_topic = calls.try_keys(call, intake.topic, intake_state, due[i])
+    local intake_topic = calls.throw_wrong_type_later(call, intake.topic, intake_state, due[i])
     local token = intake_topic and intake_topic.publisher
     if token and intake.outbox_refusal(call, intake_state, intake_topic) then
       agenda.postpone(call, call.keys.delayed_topics(), intake_topic.name)

@@ -158,8 +158,8 @@ return function(call, args)
   local published = join_work.store(call, work)
   if unkeyed > 0 then redis.call('HINCRBY', subscriber, 'unkeyed', unkeyed) end
   -- An error here must not end the script, or the counted events would stay in the batch, and be counted again.
-  -- `calls.try` keeps the error until the end of the script.
-  calls.try(call, open_keys.schedule, args.token, args.within_ms)
+  -- `calls.throw_later` keeps the error until the end of the script.
+  calls.throw_later(call, open_keys.schedule, args.token, args.within_ms)
   return {
     outcome = 'counted', removed = removed, is_done = remove_from_batch(call, args, removed), published = published,
     completed = work.completed, expired = work.expired, evicted = work.evicted, unkeyed = unkeyed,

@@ -29,9 +29,9 @@ local MAX_DUE_READ = 2000
 -- Returns four values: the definition of a trigger (nil if it is missing or unreadable), its next due time (nil if it
 -- is paused or never due again), the bytes of the definition, and true if it is being moved to another partition.
 local function read(call, client, name)
-  local definition = calls.read('HGET', call.keys.triggers_of(client), name)
-  local state = calls.read('HMGET', call.keys.trigger(client, name), 'next_at', 'paused', 'moving')
-  if type(definition) ~= 'string' or state.err then return nil end
+  local definition = calls.read_or_nil('HGET', call.keys.triggers_of(client), name)
+  local state = calls.read_or_nil('HMGET', call.keys.trigger(client, name), 'next_at', 'paused', 'moving')
+  if not definition or not state then return nil end
   local due_ms = tonumber(state[1] or nil)
   return triggers.read(definition), not state[2] and due_ms or nil, #definition, state[3] and true
 end
@@ -77,7 +77,8 @@ return function(call, args)
     local name, client = triggers.parts(member)
     local trigger, due_ms, length, is_moving
     if name then trigger, due_ms, length, is_moving = read(call, client, name) end
-    local topic = trigger and not is_moving and calls.try_keys(call, read_topic, intake_state, trigger.topic)
+    local topic = trigger and not is_moving
+      and calls.throw_wrong_type_later(call, read_topic, intake_state, trigger.topic)
     if trigger and is_moving then
       moving[#moving + 1] = { client = client, name = name }
       agenda.postpone(call, keys.triggers_due(), member)

@@ -145,7 +145,7 @@ return function(call, args)
   }
   for _, client in ipairs(args.waiting) do progress.waiting[client] = true end
   for i, firing in ipairs(args.firings) do
-    outcomes[i] = calls.try_keys(call, fire, progress, firing)
+    outcomes[i] = calls.throw_wrong_type_later(call, fire, progress, firing)
     if not outcomes[i] then
       redis.call('ZREM', call.keys.triggers_due(), triggers.member(firing.client, firing.name))
       outcomes[i] = LEFT
