@@ -8,6 +8,7 @@ function random(length: number): string {
 
 /** The id of a batch or a worker: 20 characters of URL-safe Base64, 120 bits. */
 export const uid = (): string => random(20);
+export const UID = /^[\w-]{20}$/;
 
 export const uids = (count: number): string[] => Array.from({ length: count }, uid);
 

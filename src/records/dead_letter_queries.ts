@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { DEATH_REASONS } from '../delivering/settlement.ts';
+import { UID } from '../ids.ts';
 import { LIMIT, TIME } from '../routing/paging.ts';
 import { parameters } from '../routing/query.ts';
 import type { Input } from '../routing/route.ts';
@@ -24,12 +25,7 @@ export const PAGE = parameters({
 });
 
 export const DEAD_LETTER_PARAMS: Input<{ id: string }> = {
-  schema: z.object({
-    id: z
-      .string()
-      .regex(/^[\w-]{20}$/)
-      .describe('The id of the dead letter.'),
-  }),
+  schema: z.object({ id: z.string().regex(UID).describe('The id of the dead letter.') }),
   wording: {
     code: 'dead_letter_not_found',
     whole: 'there is no such dead letter of yours; it may have been retried, purged or dropped',

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { BusError } from '../errors.ts';
+import { UID } from '../ids.ts';
 import { DEFAULT_LISTED, LIMIT, nextLink, TIME } from '../routing/paging.ts';
 import { parameters } from '../routing/query.ts';
 import { ALL, BOTH, type Input, NO_CONTENT, NOTHING, ok, type Route, route } from '../routing/route.ts';
@@ -37,12 +38,7 @@ const PAGE = parameters({
 });
 
 const PARAMS: Input<{ id: string }> = {
-  schema: z.object({
-    id: z
-      .string()
-      .regex(/^[\w-]{20}$/)
-      .describe('The id of the batch.'),
-  }),
+  schema: z.object({ id: z.string().regex(UID).describe('The id of the batch.') }),
   wording: {
     code: 'delivery_not_found',
     whole: 'there is no such batch of yours, and no record of one; records are kept for a day at most',

@@ -1,4 +1,5 @@
 import { decode, encode } from '@msgpack/msgpack';
+import { UID } from '../ids.ts';
 import { Packed } from './packed.ts';
 
 /** The two queues. `main` has the jobs that deliver batches, and `aux` has all other jobs. */
@@ -35,7 +36,6 @@ export function packJob(name: string, args: unknown[] = []): Buffer {
 const DELIVERS = packJob('batch', ['-'.repeat(20)])
   .toString('latin1')
   .slice(0, -20);
-const UID = /^[\w-]{20}$/;
 
 /**
  * Returns the UID of the batch that a job delivers. Returns undefined if the job delivers no batch, or if another
