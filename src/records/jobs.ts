@@ -5,7 +5,7 @@ import { QUEUES, type QueueName, unpackJob } from '../store/job.ts';
 import { Packed } from '../store/packed.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
-import { type FoundJob, JOB_STATES, type JobPlace, type JobState, jobPlaces } from './job_places.ts';
+import { type FoundJob, JOB_STATES, type JobReader, type JobState, jobReaders } from './job_readers.ts';
 
 const ms = z.int();
 
@@ -40,7 +40,7 @@ interface Source {
   partition: Partition;
   queue: QueueName;
   state: JobState;
-  read: JobPlace;
+  read: JobReader;
 }
 
 /**
@@ -92,7 +92,7 @@ export class Jobs {
     const [queues, states] = [queue ? [queue] : QUEUES, state ? [state] : JOB_STATES];
     return queues.flatMap((queue) =>
       states.flatMap((state) =>
-        jobPlaces(queue, state).flatMap((read) =>
+        jobReaders(queue, state).flatMap((read) =>
           this.#partitions.all.map((partition) => ({ partition, queue, state, read })),
         ),
       ),

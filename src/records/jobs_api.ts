@@ -7,7 +7,7 @@ import { parameters } from '../routing/query.ts';
 import { type Input, NO_CONTENT, NOTHING, ok, ROOT, type Route, route, WATCHERS } from '../routing/route.ts';
 import { oneOf } from '../routing/schemas.ts';
 import { QUEUES } from '../store/job.ts';
-import { JOB_STATES } from './job_places.ts';
+import { JOB_STATES } from './job_readers.ts';
 import { JOB, type Jobs } from './jobs.ts';
 
 const QUERY = parameters({

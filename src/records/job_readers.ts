@@ -4,7 +4,7 @@ import type { Commands } from '../store/partition.ts';
 import { pairsOf } from '../store/replies.ts';
 
 /**
- * Number of workers or subscribers after which one call of a JobPlace (a function that lists jobs) stops, even if it
+ * Number of workers or subscribers after which one call of a JobReader (a function that lists jobs) stops, even if it
  * has found fewer jobs than asked for. Looking at 1,000 takes Redis about a millisecond.
  */
 const MAX_LOOKED_THROUGH = 1000;
@@ -21,7 +21,7 @@ export interface FoundJob {
 }
 
 /**
- * The jobs that one call of a JobPlace has read. `end` is where the next call continues; undefined if no job follows.
+ * The jobs that one call of a JobReader has read. `end` is where the next call continues; undefined if no job follows.
  */
 interface JobSlice {
   jobs: FoundJob[];
@@ -38,14 +38,14 @@ interface JobSlice {
  * `after`, which is the `end` of its last call. If it returns fewer jobs than `max`, more may still follow (see
  * MAX_LOOKED_THROUGH).
  */
-export type JobPlace = (redis: Commands, keys: Keyspace, after: unknown, max: number) => Promise<JobSlice>;
+export type JobReader = (redis: Commands, keys: Keyspace, after: unknown, max: number) => Promise<JobSlice>;
 
 /** The states of a job, in the order of the listing. */
 export const JOB_STATES = ['pending', 'instant', 'waiting', 'scheduled'] as const;
 export type JobState = (typeof JOB_STATES)[number];
 
 /** Returns the functions that together read all jobs that a queue has in this state. */
-export function jobPlaces(q: QueueName, state: JobState): JobPlace[] {
+export function jobReaders(q: QueueName, state: JobState): JobReader[] {
   if (state === 'pending') return [heldJobs(q)];
   if (state === 'scheduled') return [scheduledJobs(q)];
   // While a list is read page by page, jobs enter it at one end (`left` or `right`) and leave it at the other. Reading
@@ -58,7 +58,7 @@ export function jobPlaces(q: QueueName, state: JobState): JobPlace[] {
 }
 
 /** Returns a function that reads a list. Its `after` is the number of jobs that earlier calls have read. */
-function list(keyOf: (keys: Keyspace) => string, end: 'left' | 'right'): JobPlace {
+function list(keyOf: (keys: Keyspace) => string, end: 'left' | 'right'): JobReader {
   return async (redis, keys, after, max) => {
     const from = Number(after ?? 0);
     const [first, last] = end === 'left' ? [from, from + max] : [-(from + max + 1), -(from + 1)];
@@ -69,7 +69,7 @@ function list(keyOf: (keys: Keyspace) => string, end: 'left' | 'right'): JobPlac
   };
 }
 
-function scheduledJobs(q: QueueName): JobPlace {
+function scheduledJobs(q: QueueName): JobReader {
   return async (redis, keys, after, max) => {
     const { entries, end } = await sorted(redis, keys.jobs_scheduled(q), after as SortedEnd | undefined, max);
     return { jobs: entries.map(({ packed, score }) => ({ packed, dueMs: Number(score) })), end };
@@ -91,7 +91,7 @@ interface OwnerEnd {
 const FIRST_OWNER: OwnerEnd = { cursor: '0', owner: '' };
 
 /** Reads the waiting jobs of all subscribers, one subscriber after the other. */
-const waitingJobs: JobPlace = async (redis, keys, after, max) => {
+const waitingJobs: JobReader = async (redis, keys, after, max) => {
   const jobs: FoundJob[] = [];
   let looked = 0;
   for (let begin = (after ?? FIRST_OWNER) as OwnerEnd; ; ) {
@@ -114,7 +114,7 @@ const waitingJobs: JobPlace = async (redis, keys, after, max) => {
 };
 
 /** Reads the jobs that workers hold, one worker after the other. */
-function heldJobs(q: QueueName): JobPlace {
+function heldJobs(q: QueueName): JobReader {
   return async (redis, keys, after, max) => {
     const jobs: FoundJob[] = [];
     let looked = 0;
