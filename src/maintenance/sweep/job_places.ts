@@ -7,13 +7,13 @@ export type PackedJob = string;
 /** Some of the jobs in one place of a queue. A place is a list or a sorted set that has jobs of one state. */
 export interface Place {
   jobs: Buffer[];
-  /** If this place has the waiting jobs of one subscriber, the token of this subscriber. Otherwise empty. */
-  waitingSubscriber: string;
+  /** If this place has the waiting jobs of one subscriber, the token of this subscriber. */
+  waitingSubscriber?: string;
   /**
    * True if jobs in this place may outlive their batches. The sweep does not report such a job, because the script
    * `acquire` deletes it when a worker is about to get it.
    */
-  leftovers: boolean;
+  leftovers?: true;
 }
 
 export const textOf = (job: Buffer): PackedJob => job.toString('latin1');
@@ -30,19 +30,14 @@ export async function* jobPlaces(
   waitingTokens: Iterable<string>,
 ): AsyncGenerator<Place> {
   const { keys } = walk.partition;
-  const at = (jobs: Buffer[], waitingSubscriber = '', leftovers = false): Place => ({
-    jobs,
-    waitingSubscriber,
-    leftovers,
-  });
-  for await (const jobs of walk.members('jobs_scheduled', q)) yield at(jobs);
-  for await (const jobs of walk.elements(keys.jobs_instant(q))) yield at(jobs, '', true);
+  for await (const jobs of walk.members('jobs_scheduled', q)) yield { jobs };
+  for await (const jobs of walk.elements(keys.jobs_instant(q))) yield { jobs, leftovers: true };
   if (q === 'main') {
     for (const token of waitingTokens)
-      for await (const jobs of walk.members('jobs_waiting', token)) yield at(jobs, token);
+      for await (const jobs of walk.members('jobs_waiting', token)) yield { jobs, waitingSubscriber: token };
     for (const share of SHARES)
-      for await (const jobs of walk.elements(keys.share_jobs(share))) yield at(jobs, '', true);
-    for await (const jobs of walk.elements(keys.jobs_suspect())) yield at(jobs, '', true);
+      for await (const jobs of walk.elements(keys.share_jobs(share))) yield { jobs, leftovers: true };
+    for await (const jobs of walk.elements(keys.jobs_suspect())) yield { jobs, leftovers: true };
   }
   for await (const workers of walk.members('jobs_pending_index', q)) {
     const held = await walk.ask((redis) =>
@@ -50,7 +45,7 @@ export async function* jobPlaces(
         workers.map((each) => walk.skippable(redis.lrangeBuffer(keys.jobs_pending(q, String(each)), 0, -1))),
       ),
     );
-    yield at(held.flatMap((jobs) => jobs ?? []));
+    yield { jobs: held.flatMap((jobs) => jobs ?? []) };
   }
 }
 

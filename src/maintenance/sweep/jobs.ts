@@ -87,7 +87,7 @@ export class JobSweep {
         const places = known.get(job);
         if (places === undefined) continue;
         known.set(job, places + 1);
-        if (place.waitingSubscriber !== '') this.#waitingSubscribers.set(job, place.waitingSubscriber);
+        if (place.waitingSubscriber) this.#waitingSubscribers.set(job, place.waitingSubscriber);
       }
       if (unindexed) await this.#addUnindexed(place, known, unindexed);
     }
@@ -104,7 +104,7 @@ export class JobSweep {
     for (const job of others.map(textOf)) {
       if (ignored.has(job) || unindexed.size >= this.#clues.maxJobs) continue;
       unindexed.add(job);
-      if (place.waitingSubscriber !== '') this.#waitingSubscribers.set(job, place.waitingSubscriber);
+      if (place.waitingSubscriber) this.#waitingSubscribers.set(job, place.waitingSubscriber);
     }
   }
 
