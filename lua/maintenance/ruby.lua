@@ -15,21 +15,17 @@ function ruby.was_here(call)
   return call.ruby_was_here
 end
 
--- Returns the living workers of a Ruby Routemaster. Also returns the time (ms) since the latest sign of life of any
--- such worker; infinite if none lives.
-function ruby.workers(call, lease_ms)
-  local keys, living, silent_ms = call.keys, {}, math.huge
+-- Returns the number of living workers of a Ruby Routemaster. Also returns the time (ms) since the latest sign of life
+-- of any such worker; infinite if none lives.
+function ruby.count_workers(call, lease_ms)
+  local keys, living, silent_ms = call.keys, 0, math.huge
   local heard = redis.call('HGETALL', keys.workers())
   for i = 1, #heard, 2 do
-    local worker, ours = heard[i], false
-    if not leases.has_expired(call, heard[i + 1], lease_ms) then
-      for _, set in ipairs({ keys.workers_main(), keys.workers_aux() }) do
-        ours = ours or redis.call('SISMEMBER', set, worker) == 1
-      end
-      if not ours then
-        living[#living + 1] = worker
-        silent_ms = math.min(silent_ms, math.max(0, call.now_ms - heard[i + 1]))
-      end
+    local worker, heard_ms = heard[i], heard[i + 1]
+    if not leases.has_expired(call, heard_ms, lease_ms) and redis.call('SISMEMBER', keys.workers_main(), worker) == 0
+      and redis.call('SISMEMBER', keys.workers_aux(), worker) == 0 then
+      living = living + 1
+      silent_ms = math.min(silent_ms, math.max(0, call.now_ms - heard_ms))
     end
   end
   return living, silent_ms

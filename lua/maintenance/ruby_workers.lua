@@ -6,6 +6,6 @@ latest sign of life of any of them. A worker lives if it gave a sign of life wit
 local ruby = include('maintenance/ruby')
 
 return function(call, args)
-  local workers, silent_ms = ruby.workers(call, args.lease_ms)
-  return { workers = #workers, silent_ms = #workers > 0 and silent_ms or nil }
+  local workers, silent_ms = ruby.count_workers(call, args.lease_ms)
+  return { workers = workers, silent_ms = workers > 0 and silent_ms or nil }
 end

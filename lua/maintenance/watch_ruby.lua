@@ -12,8 +12,8 @@ return function(call, args)
   local keys, nothing = call.keys, { workers = 0, adopted = 0 }
   if not ruby.was_here(call) and redis.call('EXISTS', keys.strays_adopted()) == 0 then return nothing end
   if not redis.call('SET', keys.ruby_watched(), '1', 'NX', 'PX', args.every_ms) then return nothing end
-  local workers = ruby.was_here(call) and ruby.workers(call, args.lease_ms) or {}
+  local workers = ruby.was_here(call) and ruby.count_workers(call, args.lease_ms) or 0
   local adopted = tonumber(redis.call('GET', keys.strays_adopted())) or 0
   redis.call('DEL', keys.strays_adopted())
-  return { workers = #workers, adopted = adopted }
+  return { workers = workers, adopted = adopted }
 end
