@@ -7,7 +7,9 @@ export function checked(input: Input<unknown> | undefined, value: unknown): unkn
   if (!input) return undefined;
   const read = input.schema.safeParse(value);
   if (read.success) return read.data;
-  throw problemOf(read.error.issues[0], input.wording);
+  const { issues } = read.error;
+  // An unknown field comes first, because a misspelt field is also missing under its right name.
+  throw problemOf(issues.find(({ code }) => code === 'unrecognized_keys') ?? issues[0], input.wording);
 }
 
 function problemOf(issue: z.core.$ZodIssue | undefined, wording: Wording): BusError {

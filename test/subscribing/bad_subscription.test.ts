@@ -160,6 +160,15 @@ describe('a subscription is refused', () => {
       { code: 'bad_subscription', field: '__proto__', detail: /unknown field/ },
     ],
     [
+      'with a misspelt name of a field that is needed',
+      wanted({}).replace('"callback"', '"Callback"'),
+      {
+        code: 'bad_subscription',
+        field: 'Callback',
+        detail: /unknown field "Callback"; use topics, callback/,
+      },
+    ],
+    [
       'with a number beyond all',
       wanted({ max: 7 }).replace('7', '1e400'),
       { code: 'bad_body', detail: /too large/ },
