@@ -45,6 +45,17 @@ describe('a signature', () => {
       assert.ok(!isSigned(other));
   });
 
+  test('by ed25519 is verified with the key as DER, as docs/receiving.md says', () => {
+    const { privateKey, publicKey } = newKeyPair();
+    const document = readFileSync(join(root, 'docs/receiving.md'), 'utf8');
+    const [, head = ''] = /`([0-9a-f]+)` \(in hex\), then the key/.exec(document) ?? [];
+    const der = Buffer.concat([Buffer.from(head, 'hex'), Buffer.from(publicKey.slice(5), 'base64')]);
+    const headers = signatureHeaders(privateKey, 'id', 1_700_000_000_000, Buffer.from('x'));
+    const signature = Buffer.from(headers['webhook-signature'].slice('v1a,'.length), 'base64');
+    const key = createPublicKey({ key: der, format: 'der', type: 'spki' });
+    assert.ok(verify(null, Buffer.from('id.1700000000.x'), key, signature));
+  });
+
   test('is made with each key that is still valid, the newest first', () => {
     const [newest, older, oldest] = [newSecret(), newSecret(), newSecret()];
     const signed = (atMs: number) =>
