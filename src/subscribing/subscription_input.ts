@@ -45,7 +45,7 @@ const requestSchema = (limits: SubscriptionLimits, dialect: Pick<Dialect, 'cutsM
       .custom<boolean | string>(
         (value) =>
           typeof value === 'boolean' || value === ED25519 || (typeof value === 'string' && isSecret(value)),
-        `must be true, "${ED25519}", false, or whsec_ and 24 to 64 bytes in Base64`,
+        `must be true, "${ED25519}", false, or whsec_ and 24 to 64 bytes in Base64 with +, / and padding`,
       )
       .meta({ anyOf: [{ type: 'boolean' }, { const: ED25519 }, { type: 'string', pattern: '^whsec_' }] })
       .nullish()

@@ -79,13 +79,17 @@ describe('a signing secret', () => {
     assert.deepEqual(await stored(), []);
   });
 
-  for (const bad of ['', 'true', 7, {}, [], 'hunter2', 'whsec_hunter2', `whsec_${'A'.repeat(1000)}`]) {
+  const bytes = Buffer.alloc(32, 255);
+  const urlSafe = `whsec_${bytes.toString('base64url')}=`;
+  const unpadded = `whsec_${bytes.toString('base64').slice(0, -1)}`;
+  const tooLong = `whsec_${'A'.repeat(1000)}`;
+  for (const bad of ['', 'true', 7, {}, [], 'hunter2', 'whsec_hunter2', tooLong, urlSafe, unpadded]) {
     test(`is refused without being quoted: ${JSON.stringify(bad).slice(0, 20)}`, async () => {
       await subscribe();
       await assertRefused(api, () => subscribe({ signing_secret: bad }), {
         code: 'bad_subscription',
         field: 'signing_secret',
-        detail: /^signing_secret: must be true, "ed25519", false, or whsec_ and 24 to 64 bytes in Base64$/,
+        detail: /must be true, "ed25519", false, or whsec_ .* in Base64 with \+, \/ and padding$/,
       });
     });
   }
