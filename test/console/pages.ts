@@ -62,6 +62,7 @@ describe('each page', () => {
       `/console/deliveries/${batch?.id}`,
     ]) {
       assert.equal((await visit.page.goto(bus.url + path))?.status(), 200, path);
+      await visit.page.evaluate(`for (const each of document.querySelectorAll('details')) each.open = true`);
       const overflow = await visit.page.evaluate('document.documentElement.scrollWidth - innerWidth');
       assert.ok(Number(overflow) <= 0, `${path} is ${overflow} pixels too wide`);
     }
