@@ -74,6 +74,33 @@ describe('each page', () => {
     }
   });
 
+  test('has fields that one can see, and their placeholders', async () => {
+    const visit = await as(root, '/console/clients');
+    for (const scheme of ['light', 'dark'] as const) {
+      await visit.show({ width: 1280, scheme });
+      const contrasts = await visit.page.evaluate(`{
+        const light = (colour) => {
+          const [red, green, blue] = colour.match(/[0-9]+/g).map((each) => {
+            const part = each / 255;
+            return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
+          });
+          return 0.2126 * red + 0.7152 * green + 0.0722 * blue + 0.05;
+        };
+        const contrast = (...colours) => {
+          const [less, more] = colours.map(light).sort((one, other) => one - other);
+          return more / less;
+        };
+        const field = document.querySelector('.card [placeholder]');
+        const { borderColor, backgroundColor } = getComputedStyle(field);
+        const { color } = getComputedStyle(field, '::placeholder');
+        const around = getComputedStyle(field.closest('.card')).backgroundColor;
+        [contrast(borderColor, around), contrast(borderColor, backgroundColor), contrast(color, backgroundColor)];
+      }`);
+      const [around, inside, text] = contrasts as [number, number, number];
+      assert.ok(around >= 3 && inside >= 3 && text >= 4.5, `${scheme}: ${contrasts}`);
+    }
+  });
+
   test('names the release of the bus at its foot, but only after a login', async () => {
     const { version } = JSON.parse(readFileSync(join(repository, 'package.json'), 'utf8'));
     const visit = await as(root);
