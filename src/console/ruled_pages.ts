@@ -110,7 +110,7 @@ function pageOfOne<Listed, Whole>(api: ApiCalls, ruled: Ruled<Listed, Whole>): R
       const ownPath = pathOf(what, name, undefined);
       const acts = isChangeable && ruled.acts?.(call, ownPath, body, own);
       return {
-        title: name,
+        title: `${what === 'trigger' ? 'Trigger' : 'Join'} ${name}`,
         current: `/console/${what}s`,
         body: [
           done && PUBLISHED,

@@ -46,7 +46,7 @@ export function subscriberPage(api: ApiCalls): Route[] {
         const path = subscriberPath(token);
         const removing = removalForm(api, call, report);
         return {
-          title: token,
+          title: `Subscriber ${token}`,
           current: PATH,
           body: [
             html`<h1 class="mono">${token}</h1>`,

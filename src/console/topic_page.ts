@@ -37,7 +37,7 @@ export function topicPage(api: ApiCalls): Route[] {
         const nowMs = await api.nowMs();
         const delayed = isShown(call, topic) && topic.delayed > 0 ? await delayedOf(api, call, name) : [];
         return {
-          title: name,
+          title: `Topic ${name}`,
           current: PATH,
           body: [
             html`<h1 class="mono">${name}</h1>`,

@@ -74,6 +74,25 @@ describe('each page', () => {
     }
   });
 
+  test('is told apart in the tabs of a browser, and tells times with their zone', async () => {
+    const { publisher, subscriber, topic } = scene;
+    const visit = await as(root);
+    for (const [path, title] of [
+      [`topics/${topic}`, `Topic ${topic}`],
+      [`subscribers/${subscriber.token}`, `Subscriber ${subscriber.token}`],
+      [`triggers/nightly?client=${publisher.token}`, 'Trigger nightly'],
+      [`joins/ready?client=${subscriber.token}`, 'Join ready'],
+    ]) {
+      await visit.page.goto(`${bus.url}/console/${path}`);
+      assert.equal(await visit.page.title(), `${title} · Routemaster`);
+    }
+    await visit.page.emulateTimezone('Asia/Tokyo');
+    await visit.page.goto(`${bus.url}/console/deliveries/${await letterId()}`);
+    assert.match(await visit.page.$eval('time', (time) => time.title), /GMT\+9$/);
+    assert.match(await visit.text('.steps li:first-child'), /\d{4}-\d\d-\d\dT[0-9:.]+Z/);
+    await visit.page.emulateTimezone();
+  });
+
   test('has fields that one can see, and their placeholders', async () => {
     const visit = await as(root, '/console/clients');
     for (const scheme of ['light', 'dark'] as const) {
@@ -341,6 +360,7 @@ describe('plots', () => {
     await visit.page.waitForFunction(`${plotted} === 3`);
     const written = [999_960, 999_400].map((value) => `written(${value}, 'events')`);
     assert.deepEqual(await visit.page.evaluate(`[${written}]`), ['1 M', '999 k']);
+    assert.equal(await visit.page.evaluate(`written(1_048_576, 'bytes')`), '1 MiB');
     await visit.assertSound();
   });
 
@@ -382,5 +402,11 @@ describe('plots', () => {
     );
     const short = ['0 s', '3.5 ms', '1 s', '4.5 s', '1 min'];
     assert.deepEqual(written, [...short, '3 min 20 s', '10 min', '1 h', '1 h 30 min', '1 d 6 h']);
+  });
+
+  test('name the day at midnight', async () => {
+    const visit = await as(root, '/console');
+    const axis = `[new Date(2026, 10, 23, 18), new Date(2026, 10, 24)].map((each) => clock(each / 1000))`;
+    assert.deepEqual(await visit.page.evaluate(axis), ['18:00', 'Nov 24']);
   });
 });

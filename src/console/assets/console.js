@@ -115,10 +115,13 @@ document.addEventListener('click', ({ target }) => {
   if (target.matches('[data-pause]')) pause(target);
 });
 
-/** Shows exact times (the tooltips of `<time>` elements) in the reader's time zone. */
+/** Shows exact times (the tooltips of `<time>` elements) in the reader's time zone, and names the zone. */
 function localize(root) {
   for (const time of root.querySelectorAll('time[datetime]'))
-    time.title = new Date(time.dateTime).toLocaleString();
+    time.title = new Date(time.dateTime).toLocaleString(undefined, {
+      dateStyle: 'medium',
+      timeStyle: 'long',
+    });
 }
 localize(document);
 document.addEventListener('htmx:after:swap', () => localize(document));

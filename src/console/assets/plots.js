@@ -29,13 +29,24 @@ function written(value, unit) {
   const [step, names] = unit === 'bytes' ? SCALED.bytes : SCALED.other;
   const rounded = (number) => Number(number.toPrecision(3));
   let [rest, name] = [value, 0];
-  // A number is compared as it would be written: 999,960 is 1 M, not 1000 k.
-  while (Math.abs(rounded(rest)) >= step && name < names.length - 1) [rest, name] = [rest / step, name + 1];
+  // A number is compared as it would be written, too: 999,960 is 1 M, not 1000 k. But 1024 KiB, which are written as
+  // 1020, are 1 MiB.
+  const isLong = () => Math.max(Math.abs(rest), Math.abs(rounded(rest))) >= step;
+  while (isLong() && name < names.length - 1) [rest, name] = [rest / step, name + 1];
   return `${rounded(rest)}${names[name]}`;
 }
 
 const CLOCK = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' });
-const MOMENT = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
+const DAY = new Intl.DateTimeFormat(undefined, { month: 'short', day: 'numeric' });
+const MOMENT = new Intl.DateTimeFormat(undefined, {
+  ...{ month: 'short', day: 'numeric', hour: 'numeric', minute: '2-digit', second: '2-digit' },
+  timeZoneName: 'short',
+});
+/** Writes a time at an axis: its hour and minute, or at midnight its day. */
+function clock(seconds) {
+  const time = new Date(seconds * 1000);
+  return (time.getHours() + time.getMinutes() === 0 ? DAY : CLOCK).format(time);
+}
 /** Distances that an axis of bytes may have between its ticks. */
 const POWERS = Array.from({ length: 50 }, (_, power) => 2 ** power);
 
@@ -99,7 +110,7 @@ function draw(figure) {
   const given = JSON.parse(figure.dataset.plot);
   const [dim, line] = [colour(place, '--dim'), colour(place, '--line')];
   const axis = { stroke: dim, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1 } };
-  const times = { ...axis, values: (_, ticks) => ticks.map((each) => CLOCK.format(each * 1000)) };
+  const times = { ...axis, values: (_, ticks) => ticks.map(clock) };
   const amounts = {
     ...{ ...axis, size: 75, values: (_, ticks) => ticks.map((each) => written(each, given.unit)) },
     ...(DISTANCES[given.unit] && { incrs: DISTANCES[given.unit] }),
