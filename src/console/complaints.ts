@@ -91,11 +91,13 @@ function ofBus({ ageMs, memory, missing, replicas, processes, dropped, client }:
       text: `Too few replicas follow Redis: ${replicas.fewest} of ${replicas.min}.`,
       advice: `Publishes are refused until more do. ${advise('The log says its address. Start its replicas.')}`,
     });
-  if (memory.max > 0 && memory.used > memory.highMark)
+  if (memory.max > 0 && memory.used > memory.lowMark) {
+    const isFull = memory.used > memory.highMark;
     found.push({
-      text: `Memory is full: ${bytes(memory.used)} of ${bytes(memory.max)}.`,
-      advice: html`Publishes are refused, and the oldest batches are dropped${client === undefined && html` (${DROPPED} says whose)`}. ${advise('Give Redis more, or empty what is stuck.')}${client === undefined && html` ${BY_MEMORY} shows who fills it.`}`,
+      text: `Memory is ${isFull ? 'full' : 'nearly full'}: ${bytes(memory.used)} of ${bytes(memory.max)}.`,
+      advice: html`${isFull ? 'Publishes' : `Above ${bytes(memory.highMark)} publishes`} are refused, and the oldest batches are dropped${isFull && client === undefined && html` (${DROPPED} says whose)`}. ${advise('Give Redis more, or empty what is stuck.')}${client === undefined && html` ${BY_MEMORY} shows who fills it.`}`,
     });
+  }
   if (dropped) found.push(ofDrops(dropped, client));
   return found;
 }

@@ -102,6 +102,20 @@ test('leads to those who fill Redis, the largest first, while it is full', () =>
   assert.match(html`${full?.advice}`.text, /href="\/console\/subscribers\?sort=bytes">.* shows who fills it/);
 });
 
+test('warns when memory is nearly full, and names the mark at which it is full', () => {
+  const memory = { max: 100, highMark: 90, lowMark: 80, unfreed: 0 };
+  const said = (used: number) =>
+    complaintsOf({ figures: undefined, ageMs: 0, memory: { ...memory, used }, missing: [] }).map(
+      ({ text, advice }) => html`${text} ${advice}`.text,
+    );
+  assert.deepEqual(said(80), []);
+  assert.match(
+    said(81).join(),
+    /^Memory is nearly full: 81 B of 100 B\. Above 90 B publishes are refused, and the oldest batches are dropped\. Give/,
+  );
+  assert.match(said(91).join(), /^Memory is full: 91 B of 100 B\. Publishes are refused/);
+});
+
 test('leads to the batches that were dropped, which say who fills Redis', () => {
   const memory = { used: 95, max: 100, highMark: 90, lowMark: 80, unfreed: 0 };
   const state = { figures: undefined, ageMs: 0, memory, missing: [], dropped: { events: 7, agoMs: 0 } };
