@@ -131,12 +131,14 @@ const RESTORE =
   'a process: without ROUTEMASTER_REQUIRE_DATA it begins a new bus.';
 
 /**
- * Returns the text of an error page, usually the error's message. But if Redis was away when a person opened a page,
- * the message would tell how to repeat a publish, so the text speaks of the page instead.
+ * Returns the text of an error page, usually the error's message. But if Redis was away when a person opened a page or
+ * sent a form, the message would tell how to repeat a publish, so the text speaks of the page or the form instead.
  */
 function errorText(error: BusError, { method }: FailedCall): string {
   if (error instanceof StorageLost) return `${error.why}. ${RESTORE}`;
-  if (!(error instanceof StorageUnavailable) || method === 'POST') return error.message;
+  if (!(error instanceof StorageUnavailable)) return error.message;
+  if (method === 'POST')
+    return `${error.why}, so it is unknown whether anything was changed. Go back in a moment, and look before you send the form again.`;
   const advice = 'Reload the page in a moment. If it stays so, the log of the bus says why.';
   return `${error.why}, and this page needs it. Nothing was changed. ${advice}`;
 }

@@ -63,6 +63,17 @@ test('while Redis is away, web answers 503 at once, and a delivery in flight is 
     await page.text(),
     /Redis does not answer, and this page needs it. Nothing was changed\. .* the log of the bus says why/,
   );
+  const form = await fetch(`${bus.url}/console/clients`, {
+    ...{ method: 'POST', body: new URLSearchParams({ name: 'shop' }) },
+    headers: { cookie, 'sec-fetch-site': 'same-origin' },
+  });
+  assert.equal(form.status, 503);
+  const said = await form.text();
+  assert.match(
+    said,
+    /Redis does not answer, so it is unknown .* Go back in a moment, and look before you send/,
+  );
+  assert.doesNotMatch(said, /Idempotency-Key/);
 
   release();
   await bus.process('worker').logs('Redis did not take the outcome of a job; trying again');

@@ -15,6 +15,7 @@ const MAX_SLOWNESS = 16;
 const RECOVERY = 0.95;
 const TOO_MANY_CALLS = 429;
 const NOT_FOUND = 404;
+const UNAVAILABLE = 503;
 
 /**
  * Returns true if it is time to refresh a part: every `data-live` ms, or every REFRESH_MS if that is empty, but less
@@ -69,9 +70,10 @@ document.addEventListener('htmx:finally:request', ({ target, detail: { ctx } }) 
   const [isRefreshed, isSlowed] = [status < 400, status === TOO_MANY_CALLS];
   if (isSlowed) slowness = Math.min(slowness * 2, MAX_SLOWNESS);
   if (isRefreshed) slowness = Math.max(slowness * RECOVERY, 1);
-  // With these classes console.css shows a message at the foot of the page: that a part could not be refreshed, that it
-  // is gone, or that the page is refreshed less often.
+  // With these classes console.css shows a message at the foot of the page: that a part could not be refreshed, or not
+  // as Redis is away, that it is gone, or that the page is refreshed less often.
   target.classList.toggle('stale', !isRefreshed && !isSlowed);
+  target.classList.toggle('away', status === UNAVAILABLE);
   target.classList.toggle('gone', status === NOT_FOUND);
   document.documentElement.classList.toggle('slowed', slowness > 1);
 });
