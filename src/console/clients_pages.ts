@@ -86,7 +86,7 @@ function listing(api: ApiCalls, subscribers: ClientsParts['subscribers']): Route
         { name: 'May publish to', cell: ({ publish }) => topics(publish) },
         { name: 'May subscribe to', cell: ({ subscribe }) => topics(subscribe) },
         {
-          name: 'Secret',
+          name: 'Secret made',
           cell: ({ secret_at }) => (secret_at === null ? NO_SECRET : ago(secret_at, nowMs)),
         },
         { name: 'Last seen', cell: ({ last_seen_at }) => ago(last_seen_at, nowMs) },

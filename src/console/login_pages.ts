@@ -94,9 +94,9 @@ function loginPage({ to, user = '', error }: Login): Page {
     body: html`<form class="login card" method="post" action="/console/login">
 <h1>Log in</h1>
 ${error && html`<p class="problem" role="alert">${error.message}</p>`}
-<label>User <input name="user" value="${user}" required autofocus autocomplete="username" autocapitalize="none" spellcheck="false"></label>
+<label>User <input name="user" value="${user}" required${!error && html` autofocus`} autocomplete="username" autocapitalize="none" spellcheck="false"></label>
 <p class="hint"><code>root</code>, <code>viewer</code>, or the token of a client</p>
-<label>Key or secret <input name="password" type="password" autocomplete="current-password"></label>
+<label>Key or secret <input name="password" type="password"${error && html` autofocus`} autocomplete="current-password"></label>
 ${hidden({ to })}
 <button>Log in</button>
 </form>`,

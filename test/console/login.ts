@@ -25,6 +25,7 @@ describe('the login', () => {
       if (options.javascript !== false) await visit.assertSound();
       await visit.login(bus.url, { ...root, password: 'wrong' });
       assert.equal(await visit.text('.problem'), 'there is no such user, or the password is wrong');
+      assert.equal(await visit.page.$eval(':focus', (field) => field.getAttribute('name')), 'password');
       await visit.login(bus.url, root);
       assert.equal(visit.page.url(), `${bus.url}/console`);
       if (options.javascript !== false) await visit.assertSound();
