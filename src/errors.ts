@@ -54,10 +54,10 @@ export type ErrorCode = keyof typeof ERRORS;
 
 interface ErrorOptions {
   cause?: unknown;
-  /** Members of the problem document besides the standard ones, such as `index` and `field` of a bad event. */
+  /** JSON members of the error answer besides the standard ones, such as `index` and `field` of a bad event. */
   members?: Record<string, string | number>;
   headers?: Record<string, string | string[]>;
-  /** Number of calls that this answer costs in the caller's rate limit, besides the request itself (see CallLimits). */
+  /** The answer counts as this many calls in the caller's rate limit, besides the request itself (see CallLimits). */
   priceInCalls?: number;
 }
 
@@ -183,7 +183,10 @@ export class BootError extends Error {
   }
 }
 
-/** Returns the error reply of Redis that led to this error. Undefined if none did, as after a lost connection. */
+/**
+ * Returns the error reply of Redis that led to this error. Undefined if no reply did, for example after a lost
+ * connection.
+ */
 export function replyBehind(error: unknown): Error | undefined {
   const cause = error instanceof Error ? error.cause : undefined;
   return cause instanceof Error && cause.name === 'ReplyError' ? cause : undefined;

@@ -8,11 +8,12 @@ import type { Grant } from './grant.ts';
 import type { Finished } from './settlement.ts';
 
 export interface WorkersParts extends Omit<AssignmentParts, 'acknowledge'> {
-  /** Called with the number of idle workers, at the start and whenever it changes. */
+  /** Called with the number of idle workers: when the workers start, and whenever this number changes. */
   onIdle?: (idle: number) => void;
   /**
-   * Says whether workers may ask for a job when one seems to be ready. Spare workers may do so only while all regular
-   * workers are busy. At the start, at ticks (`tickMs`) and after errors, all workers ask without this check.
+   * Says whether workers may ask for a job when a job seems to be ready. Spare workers need this: they may ask only
+   * while all regular workers are busy. At the start, at ticks (see `ticksPerAsk`) and after errors, all workers ask
+   * without this check.
    */
   mayAsk?: () => boolean;
   /** Called when a job may be ready, but all workers of this object are busy. */
@@ -24,8 +25,8 @@ interface WorkersSettings {
   /** Time between two ticks. At each tick, busy workers renew their leases. */
   tickMs: number;
   /**
-   * Idle workers ask for jobs once in this many ticks (1 by default). This is a sign of life, and finds ready jobs for
-   * which `wake` was not called.
+   * At every n-th tick, all idle workers ask for jobs; this is n (1 by default). Asking shows that they are alive, and
+   * finds ready jobs for which `wake` was not called.
    */
   ticksPerAsk?: number;
 }
@@ -48,7 +49,7 @@ export class Workers {
   readonly #idle: Set<string>;
   /** The job that each busy worker runs. */
   readonly #held = new Map<string, Assignment>();
-  /** True from the moment at which all jobs are given back to the queue. Jobs that begin later are given back too. */
+  /** True once `stop` gives jobs back to the queue. Jobs that begin later are given back too. */
   #givingBack = false;
   readonly #acks = new AckGroup();
   readonly #bell = new Bell();
@@ -57,8 +58,8 @@ export class Workers {
   /** An estimate of how many jobs are ready in Redis. In the next script call, this many idle workers ask for a job. */
   #readyJobs = 1;
   /**
-   * True if all idle workers must ask for a job in the next script call: at a tick, as a sign of life, or after a
-   * failed call. In the failed call, Redis may have assigned jobs to them; they get these jobs by asking again.
+   * True if all idle workers must ask for a job in the next script call: as a sign of life at a tick, or after a failed
+   * call. The failed call may have assigned jobs to workers in Redis. They get these jobs by asking again.
    */
   #allAsk = true;
   #loop: Promise<void> | undefined;
@@ -174,8 +175,8 @@ export class Workers {
     // The call that reported the outcome may have brought the worker its next job. Then the worker is not idle.
     if (this.#held.get(worker) !== assignment) return;
     this.#held.delete(worker);
-    // If all workers were busy until now, nobody called `wake` when a job became ready. So this worker asks Redis for a
-    // job, whether one is known to be ready or not.
+    // Until now all workers were busy, so nobody called `wake` when a job became ready. A job may be ready without
+    // being noticed, so this worker asks Redis for one.
     if (this.#idle.size === 0) this.#readyJobs ||= 1;
     this.#idle.add(worker);
     this.#parts.onIdle?.(this.#idle.size);
