@@ -23,8 +23,8 @@ interface AgendaParts {
   partition: Partition;
   partitions: Partitions;
   /**
-   * The same as `partitions`, but with ROUTEMASTER_MIN_REPLICAS, each call waits until that many replicas have its
-   * writes.
+   * The same partitions as `partitions`, for calls whose effect must survive a failover. Each call waits until
+   * ROUTEMASTER_MIN_REPLICAS replicas have its writes.
    */
   confirmed: Partitions;
   recorder: Recorder;

@@ -50,8 +50,8 @@ export class DueEvents {
   }
 
   /**
-   * Throws StorageFull if Redis stores more than the bus permits (the high mark). StorageGuard would wait until this
-   * has lasted for a second. By then, due events with many subscribers could have filled Redis.
+   * Throws StorageFull as soon as Redis stores more than the bus permits (the high mark). StorageGuard would throw only
+   * after a second above the high mark. By then, due events with many subscribers could have filled Redis.
    */
   async #checkMemory(): Promise<void> {
     const { partition, limits } = this.#parts;

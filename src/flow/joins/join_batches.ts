@@ -77,9 +77,10 @@ export class JoinBatches {
   }
 
   /**
-   * Counts the events of a batch for its join, some of them in each script call. The script also removes these events
-   * from the batch, and ends the job when the batch is empty. The batch waits while Redis is short of memory, or an
-   * outbox is full. Throws RangeError if an event cannot be decoded, and StorageUnavailable if Redis cannot be reached.
+   * Counts the events of a batch for its join, in several script calls if there are many. Each call also removes its
+   * events from the batch, and the last one ends the job. The batch waits while Redis is short of memory, or an outbox
+   * for the join's events is full. Throws RangeError if an event cannot be decoded, and StorageUnavailable if Redis
+   * cannot be reached.
    */
   async countBatch(work: Work, signal: AbortSignal): Promise<Settlement> {
     try {
@@ -132,8 +133,8 @@ export class JoinBatches {
   }
 
   /**
-   * Notes the next events under their join keys. A key is complete when each source of the join has had an event with
-   * this key: then the join publishes an event.
+   * Counts the next events under their join keys. A key is complete when each source topic has had as many events with
+   * this key as the rules of the join ask for. Then the join publishes an event.
    */
   #count(work: Work, join: Join, events: readonly StoredEvent[]): Promise<Counted> {
     const { guard, partitions, settings } = this.#parts;
@@ -159,9 +160,9 @@ export class JoinBatches {
   }
 
   /**
-   * A join may publish only to a topic whose publisher is its client. If the topic is in another partition, makes the
-   * client its publisher, or returns the reason why that is refused. If the topic is in the join's own partition, the
-   * script `join_events` does this.
+   * A join may publish only to a topic that the join's client owns. If the topic is in another partition, this method
+   * makes the client the owner, or returns the reason why that is refused. If the topic is in the join's own partition,
+   * the script `join_events` does so.
    */
   async #refusalElsewhere({ token, rules }: Join): Promise<Counted['reason']> {
     const { partitions, settings } = this.#parts;
@@ -171,8 +172,8 @@ export class JoinBatches {
   }
 
   /**
-   * Makes a batch a dead letter, because its join is not permitted to publish to its topic. The client of the join can
-   * retry the dead letter later.
+   * Makes a batch a dead letter, because its join is not permitted to publish. The client of the join can retry the
+   * dead letter later.
    */
   async #refused(
     { batch, atMs }: Work,

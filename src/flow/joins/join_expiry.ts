@@ -103,8 +103,8 @@ async function expire(parts: JoinExpiryParts, token: string): Promise<void> {
   const movedUntilMs = await moveWhatIsAccepted(parts, join);
   const isFull = on_expiry && (await areFullElsewhere(join, [on_expiry.topic], settings, partitions));
   // The topic of `on_expiry` may be in another partition, which passes the topic's events on through an outbox. The
-  // script cannot see whether that outbox is full. If it is, a limit of 0 bytes makes the script wait: it closes no
-  // keys.
+  // script cannot see whether that outbox is full. If it is, the script gets a limit of 0 bytes for outboxes: every
+  // outbox then counts as full, and the script closes no keys.
   const limits = isFull ? { ...settings, maxOutboxBytes: 0 } : settings;
   const reply = await partition.runPermitted('expire_keys', {
     ...joinArguments(join, limits, partitions),

@@ -8,8 +8,8 @@ interface Keyed {
 
 /**
  * Returns the join key of an event: the text or number at the place `by`, which is `url` or a path into `data`, such as
- * `data.order.id`. Returns undefined if there is none, or if it is empty or too long. 17 and "17" are the same join
- * key.
+ * `data.order.id`. Returns undefined if the event has no text or number there, or if it is empty or too long. 17 and
+ * "17" are the same join key.
  */
 export function keyOf(event: Keyed, by: string): string | undefined {
   const key = asText(valueAt(event, by.split('.')));

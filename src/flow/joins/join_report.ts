@@ -45,8 +45,8 @@ export type JoinReport = z.infer<typeof JOIN_REPORT>;
 
 /**
  * An open key of a join. A key is what events have in common, such as the id of an order. It is open until it is
- * complete or expires. `counts` says how many events with this key the join has, for each source topic. `events` has
- * the ids of the latest of these events.
+ * complete or expires. `counts` says, for each source topic, how many events with this key have been counted so far.
+ * `events` has the ids of the latest of them.
  */
 export const OPEN_KEY = z.object({
   key: z.string(),
@@ -137,7 +137,7 @@ export async function readOpenKeys(
 ): Promise<OpenKeysPage> {
   const places = await following(redis, keys.open_keys_since(token), limit + 1, after);
   const added = await redis.hget(keys.subscriber(token), 'added_at');
-  // This is a Map, because a topic may have the name of a property that every object has, such as `constructor`.
+  // This is a Map, because a topic may be named `constructor`, and every plain object has a property of this name.
   const addedAt = new Map<string, string>(Object.entries(JSON.parse(added ?? '{}')));
   const shown: OpenKey[] = [];
   let [read, bytes] = [0, 0];

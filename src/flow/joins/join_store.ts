@@ -26,11 +26,15 @@ export type JoinLimits = Pick<
 export interface Join {
   token: string;
   rules: JoinRules;
-  /** When the rules were stored, in µs by the clock of Redis. A script that gets an older version does nothing. */
+  /**
+   * When the rules were stored, in µs by the clock of Redis. A script does nothing if its caller passes an older
+   * version, because the rules have changed since.
+   */
   version: string;
   /**
-   * Batches with a score of at most this number in the join's queue are left over from a removed join of the same name,
-   * so their events are not counted. 0 if there are no such batches.
+   * Batches of a removed join of the same name may be left in the join's queue. A batch is from the removed join if its
+   * score in the queue (a sorted set) is at most this number. Its events are not counted. 0 if there are no such
+   * batches.
    */
   countsAfter: number;
 }
@@ -51,7 +55,8 @@ function joinIn(token: string, [rules, version, countsAfter]: (string | null)[])
 
 /**
  * Returns the arguments that scripts need to publish events for a join. `thenHome` is the index of the partition of the
- * topic of `then`, or undefined if that is the join's own partition. `expiryHome` is the same for `on_expiry`.
+ * topic of `then`, or undefined if that is the join's own partition. `expiryHome` says the same of the topic of
+ * `on_expiry`.
  */
 export function joinArguments({ token, rules, version }: Join, limits: JoinLimits, partitions: Partitions) {
   const partition = partitions.ofSubscriber(token);
@@ -87,8 +92,9 @@ export function outletsOf({ then, on_expiry }: JoinRules): string[] {
 }
 
 /**
- * Makes a client the publisher of these topics, each in the partition of the topic. With `judgesOnly`, changes nothing,
- * and only checks whether that is possible. Returns undefined or, if a topic is refused, the topic and the reason.
+ * Makes a client the publisher of these topics, each in the topic's own partition. Returns undefined or, if a topic is
+ * refused, the topic and the reason. With `judgesOnly`, only checks whether a topic would be refused, and changes
+ * nothing.
  */
 export async function claimTopics(
   partitions: Partitions,
@@ -106,10 +112,10 @@ export async function claimTopics(
 }
 
 /**
- * A join may publish to a topic in another partition. That partition passes the events on to others through its
- * outboxes. Returns true if an outbox that one of these topics needs is full. Does not check outboxes of the join's own
- * partition, because the scripts do. A partition that does not answer counts as having room: meanwhile the events wait
- * in the join's partition.
+ * Returns true if a full outbox keeps one of these topics from taking events of the join now. Checks only topics in
+ * other partitions, because the scripts check those in the join's own partition. The partition of a topic passes events
+ * on to other partitions through its outboxes. A partition that does not answer counts as having room: meanwhile the
+ * events wait in the join's partition.
  */
 export async function areFullElsewhere(
   { token }: Join,
