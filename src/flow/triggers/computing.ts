@@ -1,6 +1,6 @@
 /**
- * CPU time (ms) for computing due times that counts as one call in the caller's rate limit. Computing one due time
- * usually takes 50 µs, but some take a few ms.
+ * Each time that a request has spent this much CPU time (ms) on computing due times, it counts as one more call in the
+ * caller's rate limit. Computing one due time usually takes 50 µs, but some take a few ms.
  */
 const MS_PER_CALL = 2;
 

@@ -6,8 +6,8 @@ import { DAY_MS, type Zone } from './zone.ts';
 
 const MAX_LENGTH = 256;
 /**
- * An expression must match within this many years. They must be eight, because 29 February can be so far away (2096 to
- * 2104). To search more years would take too long: eight take up to 14 ms.
+ * An expression must match within this many years. Fewer would refuse some expressions for 29 February, which can be
+ * eight years away (2096 to 2104). More would take too long: a search of eight years takes up to 14 ms.
  */
 const HORIZON_YEARS = 8;
 /** Maximum parsed expressions in the cache: croner takes 80 KB for each, and parsing one again takes only 50 µs. */
@@ -140,10 +140,10 @@ export class CronTimes implements Times {
   }
 
   /**
-   * Checks a result of croner, which found `atMs`. It searched from `fromMs`, forward or backward, as if the zone
-   * always had the offset `offsetMs`. The result may be wrong if the clocks change in between. Then this method returns
-   * a time between the two at which the zone has another offset, and the caller searches again from the change of the
-   * clocks. Returns undefined if the result is right.
+   * Checks a result of croner, the time `atMs`. croner searched from `fromMs`, forward or backward, as if the zone
+   * always had the offset `offsetMs`. If the clocks change between `fromMs` and `atMs`, the result may be wrong. Then
+   * this method returns a time between the two at which the zone has another offset, and the caller searches again from
+   * the change of the clocks. Returns undefined if the result is right.
    */
   #otherOffset(fromMs: number, atMs: number, offsetMs: number): number | undefined {
     const dayMs = Math.sign(atMs - fromMs) * DAY_MS;
@@ -154,7 +154,7 @@ export class CronTimes implements Times {
       // At the first 2:45, `0,30 2 25 10 *` is due in 15 minutes, at the second 2:00. But croner finds 2:00 in 2027.
       fromMs + dayMs,
       // Checks the offset a day before the search reaches `atMs`. If the clocks go back in this day, the local time at
-      // `atMs` may occur twice. The search must find the one that it reaches first, but `atMs` may be the other one.
+      // `atMs` may occur twice. The search must find the moment that it reaches first, but `atMs` may be the second.
       atMs - dayMs,
       // Checks the offset at `atMs`. If it is not `offsetMs`, the local time at `atMs` does not match the expression.
       atMs,

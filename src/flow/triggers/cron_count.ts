@@ -12,8 +12,9 @@ export interface DayTimes {
 }
 
 /**
- * Counts the times of an expression after `afterMs`, up to and including `upToMs`, by multiplication. Finding each
- * single time would take 100 µs: 144 s for a thousand triggers that fire every minute, after a day without workers.
+ * Counts the times of an expression after `afterMs`, up to and including `upToMs`. Multiplies the numbers of hours,
+ * minutes and seconds instead of finding each time, which takes 100 µs. For a thousand triggers that fire every minute,
+ * that would take 144 s after a day without workers.
  */
 export function countBetween(times: DayTimes, zone: Zone, afterMs: number, upToMs: number): number {
   let count = 0;

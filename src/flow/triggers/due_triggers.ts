@@ -49,8 +49,8 @@ interface DueTriggersParts {
   partition: Partition;
   partitions: Partitions;
   /**
-   * The same as `partitions`, but with ROUTEMASTER_MIN_REPLICAS, each call waits until that many replicas have its
-   * writes.
+   * The same partitions as `partitions`, for calls whose effect must survive a failover. Each call waits until
+   * ROUTEMASTER_MIN_REPLICAS replicas have its writes.
    */
   confirmed: Partitions;
   guard: Pick<StorageGuard, 'check'>;
@@ -80,8 +80,8 @@ export class DueTriggers {
   /** Logs how many due times of triggers passed without an event, by reason. */
   readonly #logMissed: (missed: Record<string, number>) => void;
   /**
-   * The triggers (by the revision of their definition) that were logged in the last hour because their due times cannot
-   * be computed. So each is logged at most once an hour.
+   * The triggers that were logged in the last hour because their due times cannot be computed. Each is noted by the
+   * revision of its definition, and logged at most once an hour.
    */
   readonly #loggedRevisions = new LRUCache<string, true>({ max: MAX_TOLD, ttl: TELL_EVERY_MS });
   /** Grows with each call of `publish`, so that the script begins with another client each time. */
@@ -184,7 +184,10 @@ export class DueTriggers {
     }
   }
 
-  /** Counts events against clients' rates. Does not wait for that, because the control partition may be unreachable. */
+  /**
+   * Counts events against clients' rates. Does not wait until they are counted, because the control partition may be
+   * unreachable.
+   */
   #charge(spent: Fired['spent']): void {
     const message = 'what triggers have fired cannot be counted against the rate of their client';
     for (const { client, events, bytes } of spent)

@@ -8,23 +8,23 @@ import { allNames, placeOf, readAll, type TriggerName } from './stored_trigger.t
 
 /**
  * Maximum time between reading a moving trigger in its old partition and storing it in the new one. A trigger that
- * arrives later is refused, because it could be one that no longer exists: meanwhile another call may have moved it,
- * and its client may have deleted it. For slow partitions, `bringToTopic` adds twice the time that its first two calls
- * take.
+ * arrives later is refused. Otherwise a deleted trigger could come back: one process reads it, another process moves
+ * it, its client deletes it, and then the first process stores it. For slow partitions, `bringToTopic` adds twice the
+ * time that its first two calls take.
  */
 const MAX_AGE_MS = 1000;
 
 /**
  * Moves a trigger that has the field `moving` from the partition `from` to the partition of its topic, with its counts
  * and times. Does nothing with other triggers. Several processes can do this at the same time, and an interrupted call
- * can be repeated. Returns false if the other partition does not know the client, and throws StorageUnavailable if the
+ * can be repeated. Returns false if the new partition does not know the client, and throws StorageUnavailable if the
  * calls take too long. In both cases the trigger stays in `from`.
  *
- * With ROUTEMASTER_MIN_REPLICAS, calls of `confirmed` wait for replicas, so that a failover does no harm:
- * - The replicas of `from` have the field `moving` before the other partition gets the trigger. A failover to a replica
- *   without this field could make the trigger fire in both partitions.
- * - The replicas of the other partition have the trigger before it is removed from `from`. Otherwise a failover there
- *   could lose it.
+ * Calls of `confirmed` wait for replicas (ROUTEMASTER_MIN_REPLICAS), so that a failover does no harm:
+ * - The replicas of `from` have the field `moving` before the new partition gets the trigger. After a failover to a
+ *   replica without this field, the trigger could fire in both partitions.
+ * - The replicas of the new partition have the trigger before `from` removes it. Otherwise a failover of the new
+ *   partition could lose the trigger.
  */
 export async function bringToTopic(
   { client, name }: TriggerName,
@@ -58,16 +58,17 @@ export async function bringToTopic(
   });
   if (outcome === 'client_not_found') return false;
   if (outcome === 'late') throw new StorageUnavailable(undefined, `${home.master.name} took too long`);
-  // Removes the trigger from `from` only if it still has the definition that was moved. Another definition may be that
-  // of a new trigger: another process has moved the old one, and the client has then stored a new one of this name.
+  // Removes the trigger from `from` only if it still has the definition that was moved. With another definition, it may
+  // be a new trigger of this name, which must stay: the client has stored it after another process had moved the old
+  // one.
   await from.run('remove_trigger', { client, name, revision: revisionOf(definition) });
   return true;
 }
 
 /**
- * Removes each trigger that is in several partitions from all of them but the first, whose definition the API shows. A
- * trigger comes to be in two partitions, and fires in both, if it is moved, and a failover then brings it back in the
- * old one. Skips partitions that cannot be reached, or whose triggers cannot be read.
+ * If a trigger is in several partitions, removes it from all of them but the first, whose definition the API shows. A
+ * trigger gets into two partitions, and fires in both, if it is moved, and a failover then brings it back in the old
+ * one. Skips partitions that cannot be reached, or whose triggers cannot be read.
  */
 export async function removeDoubles(partitions: Partitions): Promise<void> {
   const holders = new Map<string, { trigger: TriggerName; having: Partition[] }>();
@@ -88,8 +89,8 @@ export async function removeDoubles(partitions: Partitions): Promise<void> {
 async function removeDouble(trigger: TriggerName, having: readonly Partition[]): Promise<void> {
   const there: { partition: Partition; revision: string }[] = [];
   // Another process may just now be moving the trigger from the first partition, A, to another one, B. Then the trigger
-  // in B must stay. So A is read last: if B had the trigger already, A has marked its own as `moving` by then, or has
-  // removed it.
+  // in B must stay. A marks its trigger as `moving` before B gets it. So A is read last: if B had the trigger, A's
+  // trigger is marked by then, or is gone.
   for (const partition of having.toReversed()) {
     const [stored] = await partition.command((redis, keys) =>
       readAll(redis, keys, [trigger], partition.skip),

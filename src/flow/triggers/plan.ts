@@ -34,7 +34,7 @@ export interface Plan {
 interface Due {
   times: Times;
   catchUp: CatchUp;
-  /** The due time that is stored. For all earlier ones, the trigger has fired, or they are missed. */
+  /** The stored due time. The trigger has fired for all earlier due times, or has missed them. */
   dueMs: number;
   nowMs: number;
 }

@@ -146,8 +146,8 @@ export class Triggers {
    * topics in different ones. Returns false if no partition has the trigger any more, because another call removed it.
    *
    * A trigger with the field `moving` is first moved to the partition of its new topic. That partition may have the
-   * trigger already, if it was moved before, and a failover then brought it back in the old partition. Usually the one
-   * that is there stays, because it may have fired since. The script `receive_trigger` decides.
+   * trigger already, because a failover can bring back a trigger that has left. Then the script `receive_trigger`
+   * decides which of the two stays.
    */
   async #keepOne(trigger: TriggerName): Promise<boolean> {
     if (this.#partitions.all.length === 1) return true;
@@ -167,8 +167,8 @@ export class Triggers {
     for (let found = false; ; ) {
       const removed = await Promise.all(all.map((partition) => partition.run('remove_trigger', trigger)));
       found ||= removed.includes(true);
-      // Meanwhile a worker may have moved the trigger from partition A, where it was not removed yet, to partition B,
-      // which had no trigger to remove. Then it is still in B. So the removal is repeated until no partition has the
+      // During the removal, a worker may move the trigger from partition A, before A removes it, to partition B, after
+      // B has found no trigger to remove. Then B still has it. So the removal is repeated until no partition has the
       // trigger.
       if (all.length === 1 || !(await this.#lookUp(trigger)).some(({ stored }) => stored)) return found;
     }

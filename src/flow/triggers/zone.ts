@@ -30,9 +30,9 @@ export class Zone {
   }
 
   /**
-   * Returns the moment at which the clocks show a local time (in ms, as if it were UTC): the first if they show it
-   * twice. If they skip it, returns when they go forward. The result may be wrong if the clocks change twice within two
-   * days.
+   * Returns the moment at which the clocks show a local time (in ms, as if it were UTC). If they show it twice, returns
+   * the first moment. If they skip it, returns the moment at which they go forward. The result may be wrong if the
+   * clocks change twice within two days.
    */
   firstAt(localMs: number): number {
     const [dayBeforeMs, dayAfterMs] = [localMs - DAY_MS, localMs + DAY_MS];
@@ -43,8 +43,8 @@ export class Zone {
 
   /**
    * Returns a time between `fromMs` and `toMs` at which the zone changes from the offset at `fromMs` to another one.
-   * The offset at `toMs` must be another one. Example: in Berlin from January to July, the result is the beginning of
-   * summer time.
+   * The offsets at `fromMs` and at `toMs` must differ. Example: in Berlin from January to July, the result is the
+   * beginning of summer time.
    */
   endOfOffset(fromMs: number, toMs: number): number {
     const offsetMs = this.offsetMs(fromMs);
@@ -52,8 +52,8 @@ export class Zone {
   }
 
   /**
-   * Returns when the zone changes to the offset that it has at `toMs`. The offset at `fromMs` must differ. If there are
-   * several such changes in between, returns the time of any of them.
+   * Returns a time between `fromMs` and `toMs` at which the zone changes to the offset at `toMs`. The offsets at
+   * `fromMs` and at `toMs` must differ. If the zone changes to this offset several times, returns any of these times.
    */
   startOfOffset(fromMs: number, toMs: number): number {
     const offsetMs = this.offsetMs(toMs);
@@ -75,7 +75,9 @@ function bisect(fromMs: number, toMs: number, isLater: (atMs: number) => boolean
   return high * 1000;
 }
 
-/** The zones in use, by the name that `Intl` uses. There are only a few hundred such names, so this needs no limit. */
+/**
+ * The zones in use, by the name that `Intl` uses. There are only a few hundred such names, so this map needs no limit.
+ */
 const zones = new Map<string, Zone>();
 const spellings = new LRUCache<string, Zone>({ max: MAX_SPELLINGS });
 
