@@ -46,7 +46,7 @@ function mount(routes: readonly Route[], pipeline: Pipeline, otherMethod: OtherM
   const refuse = (row: Route, request: Request, response: Response) =>
     answer(errorPage && wantsPage(request) ? { ...row, page: errorPage } : row, request, response);
   for (const [path, rows] of Map.groupBy(routes, (row) => row.path)) {
-    // Pages also take a slash at the end, because people type their addresses.
+    // The path of a page may also end in a slash, because people type such addresses.
     const here = app.route(rows.some(({ page }) => page) ? `${path}{/}` : path);
     for (const row of rows) here[METHODS[row.method]]((request, response) => answer(row, request, response));
     const wrongMethod = otherMethods(rows, routes, otherMethod);

@@ -61,7 +61,7 @@ export function readBytes(
   });
   request.on('end', () => resolve(chunks.take()));
   request.on('close', () => {
-    // After a complete body, the promise is resolved already, and an error would have no effect.
+    // A complete body has resolved the promise already, so an error would have no effect.
     if (!request.readableEnded) reject(endedEarly(request.errored ?? undefined));
   });
   return promise;

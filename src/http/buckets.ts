@@ -13,13 +13,13 @@ export class Buckets {
   /** When each caller's bucket will be full again, in ms of the monotonic clock. */
   readonly #fullAtMs = new LRUCache<string, number>({ max: MAX_REMEMBERED });
 
-  /** A full bucket lets through at once what the rate allows in `burstMs`. */
+  /** A full bucket holds as much as the rate allows in `burstMs`. */
   constructor(perSecond: number, burstMs: number) {
     this.perSecond = perSecond;
     this.#burstMs = burstMs;
   }
 
-  /** Returns for how long the bucket stays empty: 0 or less if it holds something now. */
+  /** Returns for how many ms the bucket stays empty: 0 or less if it is not empty now. */
   emptyForMs(caller: string): number {
     if (this.perSecond === 0) return 0;
     return (this.#fullAtMs.get(caller) ?? 0) - clock.monotonicMs() - this.#burstMs;

@@ -20,7 +20,8 @@ import type { WorkBudget } from './work_budget.ts';
 /** A body longer than this (bytes) is decoded in parts, and other requests are served in between. */
 const LONG_BODY = 4096;
 /**
- * If reading and checking a body takes longer than this, earlier checks are repeated, because they may be out of date.
+ * If reading and checking a body takes longer than this, the checks made before it, such as that of the credentials,
+ * are repeated, because their results may be out of date.
  */
 const LATE_MS = 50;
 

@@ -81,8 +81,8 @@ export class ConnectionReader {
 
   /**
    * From now on, gives the parser a small part of the arrived bytes at a time. Until now, Node's parser may have read
-   * the socket by itself. The new `data` listener makes Node's parser stop, perhaps in the middle of a body. Then
-   * nobody reads the socket, so `push('')` starts the next read.
+   * the socket by itself. The new `data` listener stops that, perhaps in the middle of a body. Then nobody reads the
+   * socket, so `push('')` starts the next read.
    */
   readInSlices(): void {
     if (this.#isSliced) return;
@@ -92,11 +92,12 @@ export class ConnectionReader {
   }
 
   /**
-   * Must be called when the headers of a request were parsed. If its body is chunked, watches for tiny chunks: from now
-   * on, the parser gets a slice at a time. If parsing a slice takes long, its chunks are tiny.
+   * Must be called when the headers of a request were parsed. If the body is chunked, the parser gets it in slices from
+   * now on. If parsing a slice takes long, the chunks are tiny.
    *
-   * Bytes that came with the headers may still be parsed whole, so the chunks in them are counted. MAX_UNSLICED_CHUNKS
-   * of these look like an attack, perhaps over several connections: then all connections are read in slices.
+   * The bytes that came in the same read as the headers may still be parsed whole, so the chunks in them are counted.
+   * MAX_UNSLICED_CHUNKS chunks look like an attack, perhaps over several connections: then all connections are read in
+   * slices.
    */
   watchBody(response: ServerResponse): void {
     this.#hasTinyChunks = false;
@@ -137,9 +138,9 @@ export class ConnectionReader {
   }
 
   /**
-   * Pauses the socket, and puts the unparsed bytes back into its buffer, where Node sees them. Otherwise, if the caller
-   * has ended its side of the connection, Node would think that the request is incomplete, and that no more of it will
-   * come.
+   * Pauses the socket, and puts the unparsed bytes back into its buffer, because Node must see them there. If Node saw
+   * none, and the caller has ended its side of the connection, Node would think that the request is incomplete, and
+   * that no more of it will come.
    */
   #putBack(): void {
     this.#socket.pause();
@@ -168,8 +169,8 @@ export class ConnectionReader {
    *
    * - A request waits for earlier ones, or tiny chunks wait for their turn in WorkBudget.
    * - Nobody reads the body that has arrived.
-   * - The connection is closed. Node may use its parser for another connection, and the bytes could become a request
-   *   with the credentials of another caller.
+   * - The connection is closed. Node may have given the parser to another connection, where these bytes could become a
+   *   request with the credentials of another caller.
    * - The caller does not read its answers. Node's server has then paused the socket, and throws if it gets bytes.
    */
   get #mustWait(): boolean {

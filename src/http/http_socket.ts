@@ -42,15 +42,15 @@ export function refuseUnreadable(error: ParserError, socket: HttpSocket): void {
   afterAnswers(socket, () => {
     const last = socket[CONNECTION]?.last;
     // The unreadable bytes are in the body of a request whose answer was sent, at least in part. An error would be a
-    // second answer, or would come in the middle of the first.
+    // second answer, or would come in the middle of the first. So the connection is only closed.
     if (last?.headersSent && !last.req.complete) afterAnswer(last, socket, () => endAndClose(socket));
     else refuseMalformed(error, socket);
   });
 }
 
 /**
- * Calls `act` when the responses to all complete requests have been sent; at once if they are. Never calls it if one of
- * these responses ends the connection.
+ * Calls `act` when the responses to all complete requests have been sent, or at once if they were sent already. Never
+ * calls it if one of these responses ends the connection.
  */
 export function afterAnswers(socket: HttpSocket, act: () => void): void {
   const last = socket[CONNECTION]?.lastComplete;

@@ -121,8 +121,8 @@ export class Pipeline {
     }
     const isStrange = route.isUnknown || isOpen;
     if (isStrange || !route.isHealthCheck) callLimits.admit(request, isStrange);
-    // A process that is full refuses requests with a body before it checks their credentials. That check and what
-    // precedes it are half of the work of a publish.
+    // A full process refuses requests with a body here, before it checks their credentials. Otherwise each refusal
+    // would cost half of the work of a publish.
     if (!takesBody(route) || this.#admission.hasRoom(request)) return false;
     this.#refused.count('overloaded');
     answerOverloaded(response);

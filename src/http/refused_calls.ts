@@ -24,7 +24,7 @@ export interface RefusalFigures {
 export class RefusedCalls {
   readonly #figures: RefusalFigures;
   readonly #log: Log;
-  /** For each code that the log told of in the last minute: the number of calls that were refused since. */
+  /** For each code that the log told of in the last minute: the number of calls refused since that line of the log. */
   readonly #untold = new Map<ErrorCode, number>();
 
   constructor(figures: RefusalFigures, log: Log) {

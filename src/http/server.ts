@@ -188,9 +188,9 @@ export class HttpServer {
 
   /**
    * Accepts the connections that the kernel has made, before the server closes. Their callers may have sent requests.
-   * Node accepts one connection in a turn of the event loop, so this ends after a turn without one, or after ACCEPT_MS.
-   * Requests on these connections begin only afterwards. If they began at once, turns would be longer, and new
-   * connections could come as quickly as they are accepted.
+   * Node accepts one connection in a turn of the event loop, so this method ends after a turn without a new connection,
+   * or after ACCEPT_MS. Requests on these connections begin only afterwards. If they began at once, turns would be
+   * longer, and new connections could come as quickly as they are accepted.
    */
   async #acceptWaiting(): Promise<void> {
     const limitMs = clock.monotonicMs() + ACCEPT_MS;
