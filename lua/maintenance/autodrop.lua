@@ -20,7 +20,7 @@ local dropping = include('maintenance/dropping')
 local jobs = include('delivering/jobs')
 
 -- Estimated time (µs) that Redis takes to begin an order (a request to drop), to delete a dead letter, and to delete a
--- batch. A script call stops when they add up to MAX_WORK (drop_sums.lua).
+-- batch. A script call stops when all these times together reach MAX_WORK (drop_sums.lua).
 local WORK_OF = { order = 4, dead_letter = 25, batch = 6 }
 
 local function drop_dead_letters(call, run, order)
@@ -54,7 +54,7 @@ end
 
 -- Carries out an order (`wanted`): drops the oldest dead letters, then the oldest batches, of the subscriber
 -- `wanted.token`, or of all subscribers if there is no token. Stops at the maximum work of a script call. Returns how
--- many it has `deleted`. `is_spent` is true if nothing is left that can be deleted.
+-- many it dropped (`deleted`), and whether there are no more to drop (`is_spent`).
 local function carry_out(call, run, wanted)
   local keys, token = call.keys, wanted.token
   local order = {

@@ -66,12 +66,12 @@ local function count_events(sums, items, first, counts)
 end
 
 -- Counts the events of a batch by topic. `items` are the first items of its list: the header and up to EVENTS_PER_READ
--- events. Returns the counts and the length of the list. Returns nothing if the script call reaches its maximum work
--- before the end of the list; the next call then goes on where this call stopped (`begun`).
+-- events. Returns the counts and the length of the list. If the script call reaches its maximum work before the end of
+-- the list, returns nothing; `sums.begun` then tells the next call where to go on.
 --
 -- Between two calls, `acquire` may remove events from the list. Some events are then counted twice or not at all. The
--- count goes on nevertheless, because a count that began anew after each removal might never end. It begins anew only
--- if the list has become shorter than the part that is counted already.
+-- count goes on nevertheless: if it began anew after each removal, it might never end. It begins anew only if the list
+-- has become shorter than the part that is counted already.
 local function count_topics(sums, bid, list, items)
   local at, counts, is_whole = #items, {}, #items < batches.HEADER + EVENTS_PER_READ
   if bid == sums.args.begun_bid and redis.call('LLEN', list) >= sums.args.begun_items then

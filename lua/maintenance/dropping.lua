@@ -58,8 +58,8 @@ end
 -- Brings a subscriber's lane up to date after some of its batches were dropped:
 --   - Removes the jobs of these batches from the waiting jobs.
 --   - Forgets the subscriber's probe if it was one of these jobs. Otherwise the other jobs would wait for it for ever.
---   - Makes a waiting job ready for each dropped job that was not waiting. Usually this happens when a job ends, but a
---     dropped job never ends.
+--   - Makes a waiting job instant for each dropped job that was not waiting. Usually a job that ends makes a waiting
+--     job instant, but a dropped job never ends.
 function dropping.update_lane(call, collection, token, dropped_jobs)
   local waiting_count = redis.call('ZREM', call.keys.jobs_waiting(token), unpack(dropped_jobs))
   if waiting_count == #dropped_jobs then return end

@@ -35,12 +35,12 @@ local function new_uid(call, bid)
   return redis.sha1hex(bid .. string.format('%d', call.now_us)):sub(1, 20)
 end
 
--- Gives a header to a list of events, so that it becomes a batch. A Ruby web process made this list after the takeover.
--- It meant to append its events to the open batch `bid` of this bus, at `batch:{bid}`, but a Ruby process writes to
--- `batches:{bid}`, the key of the Ruby layout.
+-- Makes a batch of a list of events that has no header. A Ruby web process made this list after the takeover, when it
+-- wanted to append events to the open batch `bid` of this bus. That batch is at `batch:{bid}`, but a Ruby process
+-- writes to `batches:{bid}`, the key of the Ruby layout.
 --
--- The new batch gets a new UID. Its subscriber is that of the batch or dead letter `bid` of this bus. If neither exists
--- any more, returns nothing. Otherwise returns the UID, the subscriber's token and the time of creation.
+-- The new batch gets a new UID, and the subscriber of the batch `bid`, which may be a dead letter by now. Returns the
+-- UID, the subscriber's token and the time of creation. Returns nothing if `bid` no longer exists.
 local function add_header(call, bid)
   local keys = call.keys
   local token = batches.read_header(keys.batch(bid)) or batches.read_header(keys.dead_letter(bid))
@@ -62,8 +62,8 @@ function ruby.adopt(call, bid)
   if redis.call('TYPE', keys.ruby_batch(bid)).ok ~= 'list' then return end
   local token, created_ms, attempts = batches.read_header(keys.ruby_batch(bid))
   if token then
-    -- A Ruby web process that still runs appends events to the batches in this set. The batch leaves the set, so that
-    -- the process opens another one.
+    -- Removes the batch from the set of open batches. A Ruby web process that still runs appends events to the batches
+    -- in this set, and now opens another batch.
     redis.call('SREM', keys.batches_current(token), bid)
   else
     bid, token, created_ms = add_header(call, bid)

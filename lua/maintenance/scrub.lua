@@ -29,8 +29,8 @@ local function dead_workers(call, lease_ms)
   return dead
 end
 
--- Gives the jobs of a dead worker back to the queue, and removes the worker from those that deliver to its subscriber.
--- Returns how many jobs the worker had.
+-- Gives the jobs of a dead worker back to the queue. If the worker delivered to a subscriber, also frees its place in
+-- the subscriber's lane. Returns how many jobs the worker had.
 local function give_back(call, q, worker)
   local keys, given_back = call.keys, 0
   local lane_token = q == 'main' and lanes.leave(call, worker)
@@ -46,8 +46,8 @@ local function give_back(call, q, worker)
     given_back = given_back + 1
     job = redis.call('RPOP', keys.jobs_pending(q, worker))
   end
-  -- The dead worker's job is ready again, so no waiting job is needed in its place (maximum 0). Only for an `ordered`
-  -- subscriber, `make_instant` makes the job of the oldest batch ready nevertheless, if that job waits.
+  -- The dead worker's job is instant again, so no waiting job becomes instant in its place (maximum 0). The call is for
+  -- an `ordered` subscriber: it makes the job of the oldest batch instant if that job waits.
   if lane_token then waiting.make_instant(call, lane_token, 0) end
   redis.call('SREM', keys.jobs_pending_index(q), worker)
   redis.call('HDEL', keys.leases(), worker)

@@ -10,8 +10,8 @@ local batches = include('delivering/batches')
 local calls = include('store/calls')
 local findings = include('maintenance/findings')
 
--- If a subscriber has more batches (or dead letters) than this, the events in them are not counted. Redis needs about
--- 11 ms to count the events of 10,000 batches.
+-- The events in a subscriber's queue are counted only if it has at most this many batches. The same maximum holds for
+-- its dead letters. Redis needs about 11 ms to count the events of 10,000 batches.
 local MAX_LISTS = 10000
 
 -- Returns the number of events in all batches (or dead letters) of an index, a sorted set of their UIDs. Returns

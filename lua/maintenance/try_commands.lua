@@ -8,8 +8,8 @@ command that the server does not let scripts use, and its error. Returns neither
 local function may_run(keys, command)
   if not redis.acl_check_cmd then return true end
   local name = command == 'PUBLISH' and keys.wake('main') or keys.schema()
-  -- Redis 8.8 answers only if the command can have this number of arguments, so several numbers are tried. 0 is not
-  -- tried: asked about SET without arguments, Redis 7.0.15 crashes if the user has a key pattern.
+  -- Redis 8.8 throws an error unless the command can have this number of arguments, so several numbers are tried. 0 is
+  -- not tried: asked about SET without arguments, Redis 7.0.15 crashes if the user has a key pattern.
   for count = 3, 1, -1 do
     local ok, may = pcall(redis.acl_check_cmd, command, unpack({ name, name, name }, 1, count))
     if ok and may then return true end

@@ -23,9 +23,9 @@ function counters.subject(series)
 end
 
 -- Adds the counts of removed topics and subscribers to the totals. Deletes these counts, and the histories of these
--- topics and subscribers. Treats `counters_reported`, which has what the metric service already got, like `counters`.
--- Otherwise the totals would seem to have grown, and the service would get these counts a second time. Returns how many
--- counts were added to totals.
+-- topics and subscribers. Does the same in `counters_reported`, the hash of the counts that the metric service already
+-- got. Otherwise the totals would seem to have grown, and the service would get these counts a second time. Returns how
+-- many counts were added to totals.
 function counters.fold(call, all_series)
   local folded = 0
   for _, series in ipairs(all_series) do
