@@ -21,8 +21,8 @@ local opening = {}
 local MAX_OPENED = 300
 
 -- Creates the table that a script call keeps while it opens batches. The UIDs of these batches begin with the 16
--- characters of `uid_seed`. `writes` collects the index entries and jobs of new batches, which `enter` writes at the
--- end. It is false while there are none.
+-- characters of `uid_seed`. `writes` collects the index entries and jobs of new batches until `enter` writes them. It
+-- is false if there is nothing to write.
 function opening.begin(uid_seed)
   return { uids = uids.begin(uid_seed), writes = false }
 end

@@ -33,12 +33,12 @@ local outboxes = {}
 local NUMBER_LENGTH = 16
 -- If a partition does not apply its outbox entries in time, they are set aside, and sent to it again after this time.
 local ASK_AGAIN_MS = 1000
--- The number of an outbox entry is a time (µs). The last number may be later than Redis's clock plus `ahead` by this
--- much, because the entries of one script call get consecutive numbers. If it is later still, the clock was set back.
+-- The number of an outbox entry is a time (µs). The entries of one script call get consecutive numbers. So the last
+-- number may be later than the time now, but by no more than this. If it is later still, the clock was set back.
 local MAX_AHEAD_US = 100 * 1000
--- If another Redis has taken over, or the clock was set back, the numbers of new entries go on a minute (this many µs)
--- higher. Numbers that a failover has lost may be later than the clock of the new Redis, but by less than a minute. So
--- no number is used twice.
+-- If another Redis has taken over, or the clock was set back, the numbers of new entries jump by a minute (this many
+-- µs). The former Redis may have given numbers that a failover lost, and that are later than the clock of the new
+-- Redis. The clocks are assumed to differ by less than a minute, so no number is used twice.
 local JUMP_US = 60 * 1000 * 1000
 
 -- Returns the number of an outbox entry: its first 16 digits.
@@ -47,7 +47,7 @@ function outboxes.number_of(entry)
 end
 
 -- Reads the work that an outbox entry describes. Returns the kind of work, the topic, the data that this kind of work
--- needs, and the time (µs) at which the entry was added. The time is nil if it is the number of the entry.
+-- needs, and the time (µs) at which the entry was added. The time is nil if the number of the entry is this time.
 function outboxes.work_of(entry)
   return unpack(cmsgpack.unpack(entry:sub(entry:find(':', NUMBER_LENGTH + 1, true) + 1)))
 end
@@ -75,10 +75,10 @@ end
 
 -- Reads the state of the outbox, once in a script call:
 --   last   the number of the last entry
---   run    the `run_id` of the Redis that added this entry, or that has scrubbed since
+--   run    the `run_id` of the Redis that last added an entry or scrubbed
 --   bytes  the bytes of all entries
---   ahead  by how much (µs) numbers are later than Redis's clock: 0 unless another Redis has taken over since the
---          first entry, or the clock was set back
+--   ahead  by how much (µs) new numbers are later than Redis's clock: 0 until another Redis takes over or the clock is
+--          set back
 local function read_state(call, outgoing)
   if outgoing.last then return end
   local sent = call.keys.outboxes_sent()
@@ -100,9 +100,9 @@ function outboxes.events_of(slice)
   return events
 end
 
--- Returns the number just below that of the first new entry: the time (µs) plus `ahead`, or the last number if that is
--- higher. If this is another Redis than before, or if the clock was set back, adds JUMP_US (a minute) to it, and raises
--- `ahead`, so that all later numbers are higher too.
+-- Returns the number after which those of new entries begin: the time (µs) plus `ahead`, or the last number if that is
+-- higher. If another Redis has taken over, or the clock was set back, the result is JUMP_US (a minute) higher. Then
+-- also raises `ahead`, so that all later numbers are higher too.
 local function last_number(call, outgoing)
   local time, run = call.now_us - 1 + outgoing.ahead, redis_run.id() or ''
   local number = math.max(outgoing.last, time)
@@ -116,13 +116,13 @@ end
 -- Checks whether this Redis is another one than before. If so, stores its `run_id` and raises `ahead`. Scrubbing calls
 -- this, so that replicas usually have the `run_id` before there is an entry.
 --
--- Example: the replica B takes over from the master A, and stores its `run_id`, which A, now a replica, gets. B adds an
--- entry, and fails before A has this entry. A is the master again, finds B's `run_id`, and so gives higher numbers than
--- B did. Without B's `run_id`, A might give lower numbers; a partition that has applied B's entry would ignore A's
--- entries.
+-- Example: the replica B takes over from the master A, and stores its `run_id`. A, now a replica of B, gets this
+-- `run_id`. B adds an entry, and fails before A gets the entry. A becomes the master again. It finds B's `run_id`, and
+-- so gives higher numbers than B did. Without B's `run_id`, A might give lower numbers. A partition that has applied
+-- B's entry would then ignore A's entries.
 --
--- For the same reason the first `run_id` of all is stored before the first entry: a failover could lose that entry, and
--- the new master must know that there was another Redis.
+-- The very first Redis also stores its `run_id` before the first entry. Otherwise a failover could lose this entry, and
+-- the new master would not know that there was another Redis.
 function outboxes.notice_other_redis(call)
   local outgoing = outboxes.begin()
   read_state(call, outgoing)

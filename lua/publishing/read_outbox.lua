@@ -64,8 +64,8 @@ return function(call, args)
   local entries = next_entries(args, list, left)
   if #entries == 0 then
     if partition then
-      -- While the field exists, new entries for this partition are set aside. All entries that were set aside are gone,
-      -- so the field is deleted, and new entries are sent from the list `outbox` again.
+      -- No entries are set aside for this partition any more. So the field is deleted, and new entries are sent from
+      -- the list `outbox` again. While the field exists, new entries are set aside.
       redis.call('HDEL', hash, field)
     elseif left ~= 0 then
       -- The list is empty, but the stored sum of its bytes is not 0: Redis was killed and kept only the first writes of

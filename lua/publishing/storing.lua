@@ -79,9 +79,9 @@ end
 
 -- Stores the accepted events in batches and in the outbox, and counts them for the topics of this partition.
 --
--- If storing fails at one subscriber (a key has the wrong type, for example), the other subscribers still get their
--- events, and the error is kept in `call.failure`. The script goes on, and removes the events from where they waited
--- (an outbox, delayed events). Otherwise the next call would give them to the other subscribers again.
+-- If storing fails for one subscriber (a key has the wrong type, for example), the other subscribers still get their
+-- events. The error is kept in `call.failure`, and the script goes on: it removes the events from where they waited (an
+-- outbox, or the delayed events). Otherwise the next call would give them to the other subscribers again.
 --
 -- If Redis's ACL forbids a command, the error is thrown at the end of this function. Then the events stay where they
 -- waited, and the caller repeats the script when the ACL permits the command.
