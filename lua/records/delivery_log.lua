@@ -170,8 +170,8 @@ function delivery_log.remove(call, ending, token)
   if counted then delivery_log.count(call, name, 0, tonumber(counted)) end
 end
 
--- Returns the end of a record, as JSON text: the time of the first failed attempt at the batch, and a list of the last
--- failed attempts. Returns an empty text if no attempt failed.
+-- Returns the last part of a record, as JSON text: the time of the first failed attempt at the batch, and a list of the
+-- latest failed attempts. Returns an empty text if no attempt failed.
 function delivery_log.failures(call, bid)
   local attempts = call.keys.attempts(bid)
   local first = redis.call('LINDEX', attempts, 0)
@@ -213,8 +213,8 @@ function delivery_log.drops(reason, max)
 end
 
 -- Returns the time (ms, as text) at which a batch that is about to be dropped was closed to new events. This is now if
--- the batch is open. Returns false if its first events filled it, so that it was never open. `records` keeps what is
--- read from Redis, for the next batch.
+-- the batch is open. Returns false for a batch that its first events filled, and for a retried dead letter. `records`
+-- keeps what is read from Redis, for the next batch.
 local function closed_ms_of(call, records, bid, token)
   local open_of = records.open_of
   if open_of[token] == nil then open_of[token] = open_batches.bid_of(call, token) end

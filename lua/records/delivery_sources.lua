@@ -160,8 +160,9 @@ local function times_at(list, position)
 end
 
 -- Finds, by a binary search, the newest record of a log at or before the time `place` (ms). Returns its position and
--- its time, or nothing if all records are newer. `listing.part` (0 to 1) says how far into the log the search begins:
--- as far as it ended in the previous log, because logs of subscribers of the same topics are similar.
+-- its time, or nothing if all records are newer. The search begins at the position where the search in the previous log
+-- ended, because logs of subscribers of the same topics are similar. `listing.part` has this position, as a part (0 to
+-- 1) of the log's length.
 local function position_at(listing, list, place)
   local length = redis.call('LLEN', list) / 2
   local low, high, at = 1, length, math.floor(listing.part * length)

@@ -111,7 +111,8 @@ end
 
 -- Adds further fields to the entry of a batch or dead letter:
 --   events         the number of events
---   closed_ms      when the batch was closed to further events. Missing if it is open, or if its first events filled it
+--   closed_ms      when the batch was closed to further events. Missing if it is open, if its first events filled it,
+--                  or if it is a retried dead letter
 --   held_ms        when the present attempt began, if the batch is in flight
 --   first_attempt  the first failed attempt
 --   last_attempts  up to `max_shown` of the latest failed attempts

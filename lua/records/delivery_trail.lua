@@ -107,9 +107,9 @@ local function read_trail(reader)
   end
 end
 
--- Returns a source of a listing (merging.lua): the records of all batches with this `ending` ('taken' or 'dropped').
--- The listing opens the source with the newest entry first. The time of this source's newest entry is not known before
--- it is opened, so its `place` is infinity.
+-- Returns a source of a listing (merging.lua): the records of all batches with this `ending` ('taken' or 'dropped'). A
+-- listing opens a source when it comes to the time `place` of the source's newest entry. Here this time is known only
+-- after the opening, so `place` is infinity: the source is opened first.
 function delivery_trail.source(listing, ending)
   listing.sources = listing.sources + 1
   return { place = math.huge, open = read_trail, listing = listing, ending = ending, logs = {} }
