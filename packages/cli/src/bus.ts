@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { ForbiddenError, Routemaster, UnauthenticatedError } from '@routemaster/client';
 import { parseJson } from './long_numbers.ts';
 
-/** How the bus's text begins if the credentials are right, but their role may not make the call. */
+/** How the bus begins the text of an error if the credentials are right, but their role may not make the call. */
 const RIGHT = 'the credentials are right, but ';
 
 /** Pairs of texts for the same credentials: the bus's, and one for users of rtm. */
@@ -33,7 +33,7 @@ export class Bus extends Routemaster {
   lastStatus: number | undefined;
 
   /**
-   * Publishes an event, or an array of events, given as JSON, which is sent unchanged, with all digits of its numbers.
+   * Publishes an event, or an array of events. The JSON is sent unchanged, so long numbers keep all their digits.
    * Throws TypeError for an empty topic, `.` and `..`, which would change the path of the request.
    */
   async publishText(topic: string, json: string): Promise<void> {

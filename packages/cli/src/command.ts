@@ -78,8 +78,8 @@ const UNIT_MS: Readonly<Record<string, number>> = { s: 1000, m: 60_000, h: 3_600
 const DATE = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?Z)?$/;
 
 /**
- * Returns an option as a time (ms since 1970), or undefined if it is not given. The option is a date, as `timeOf`
- * writes it or shorter, or a span such as `2h`, which means that long ago. Throws UsageError for anything else.
+ * Returns an option as a time (ms since 1970), or undefined if it is not given. The option is a date, such as
+ * `2026-07-01` or `2026-07-01T10:00Z`, or a span: `2h` means two hours ago. Throws UsageError for anything else.
  */
 export function timeOption(call: Call, name: string): number | undefined {
   const text = textOption(call, name);

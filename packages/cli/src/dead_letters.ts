@@ -42,8 +42,8 @@ export async function purgeDeadLetters(call: Call): Promise<void> {
 }
 
 /**
- * Returns the arguments. Throws UsageError unless they are a single id or, with `--all`, no id. Without `--all`, a
- * forgotten id must not purge all.
+ * Returns the arguments: a single id or, with `--all`, no argument. Throws UsageError otherwise. So a user who forgets
+ * the id does not purge all dead letters.
  */
 function idOrAll({ args, options }: Call): string[] {
   if (args.length !== (options.all ? 0 : 1))

@@ -91,7 +91,8 @@ async function whileSubscribed(bus: Routemaster, token: string, signal: AbortSig
 }
 
 /**
- * Throws the error of a failed subscription. Adds advice if the bus refused the callback, which rtm has chosen here.
+ * Throws the error of a failed subscription whose callback rtm has chosen. If the bus refused this callback, the error
+ * also says what the user can do.
  */
 function adviseOn(callback: string, error: RoutemasterError): never {
   if (error.code !== 'bad_callback') throw error;

@@ -9,7 +9,8 @@ const MARKED = new RegExp(`"${MARK}(-?\\d+)"`, 'g');
 
 const LONG_NUMBER = /\d{16}/;
 /**
- * Matches a quote, an escape, or a whole number of 16 digits or more. JavaScript does not change shorter whole numbers.
+ * Matches what `parseJson` must see: a quote (begin or end of a string), an escape, or a whole number of 16 digits or
+ * more. JavaScript does not change shorter whole numbers.
  */
 const TOKEN = /"|\\.|(?<![\d.])-?\d{16,}(?![\d.eE])/g;
 

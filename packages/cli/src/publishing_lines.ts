@@ -102,7 +102,7 @@ export async function publishLines(call: Call, file: string): Promise<void> {
     await underWay;
   } catch (error) {
     // A request with earlier lines may still be under way, or may have failed and so ended the reading. If it fails,
-    // its error is reported instead of this one, because the user must go on from those earlier lines.
+    // its error is reported instead of `error`, because the user must go on from those earlier lines.
     const reason = await underWay.then(
       () => error,
       (earlier: unknown) => earlier,
