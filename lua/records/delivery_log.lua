@@ -186,8 +186,8 @@ function delivery_log.failures(call, bid)
 end
 
 -- Completes the record of a batch that ends now: puts the time of its end (µs) in front, and the time at which it was
--- closed (`closed_ms`; 0 if there is none). Each record of a script call ends 1 µs after the one before. Making a
--- record takes longer than that, so the records of the next call are later than all of these.
+-- closed (`closed_ms`; 0 if there is none). Each record of a script call ends 1 µs after the one before, so that no two
+-- have the same time. Making a record takes longer, so the records of the next call are later than all of these.
 function delivery_log.ended_now(call, closed_ms, record)
   call.records_made = (call.records_made or 0) + 1
   return string.format('%d', call.now_us + call.records_made) .. ',' .. (closed_ms or '0') .. ',' .. record

@@ -17,7 +17,8 @@ local delivery_sources = {}
 -- log fetches only MIN_CHUNK entries. Later reads fetch more, up to MAX_CHUNK.
 local MIN_CHUNK, MAX_CHUNK = 4, 128
 
--- In a listing, larger ids come first. `x-` is just larger than `x`, so a page that begins after `x-` begins with `x`.
+-- In a listing, larger ids come first. `x-` is larger than the id `x`, and no id lies between them. So a page that
+-- begins after `x-` begins with `x`.
 local JUST_BEFORE = '-'
 
 -- Returns the time bounds of a listing as the highest and the lowest score of an index. The scores are times in ms if

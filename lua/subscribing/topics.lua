@@ -53,9 +53,9 @@ local function end_elsewhere(call, topic, marks)
   outboxes.note_end(call)
 end
 
--- Deletes a topic with its delayed events, and ends its subscriptions. Returns the number of deleted delayed events,
--- and the other partitions, which must still end their subscriptions to the topic (elsewhere.lua). The name of the
--- topic stays, without a publisher, until they have done so and no join reads the topic.
+-- Deletes a topic with its delayed events, and ends its subscriptions in this partition. Returns the number of deleted
+-- delayed events, and a list of the partitions that must still end subscriptions to the topic (elsewhere.lua). The name
+-- of the topic stays, without a publisher, until they have done so and no join reads the topic.
 --
 -- The topic's hash has the list of these partitions. So the hash is deleted only after the outbox entry for them is
 -- stored: if Redis is killed in between, a repeated removal still finds them.
