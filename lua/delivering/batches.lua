@@ -84,7 +84,7 @@ function batches.unlist(call, bid, token, events)
   redis.call('ZREM', call.keys.batches_index(), bid)
   redis.call('ZREM', call.keys.batches_queued(token), bid)
   redis.call('ZREM', call.keys.batches_retrying(token), bid)
-  open_batches.close(call, token, bid)
+  if open_batches.bid_of(call, token) == bid then open_batches.remove(call, token, bid) end
   batches.count_out(call, token, 1, events)
 end
 

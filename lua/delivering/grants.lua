@@ -58,9 +58,7 @@ end
 local function close_batch(call, given, token, bid)
   local open_of = given.open_of
   if open_of[token] == nil then open_of[token] = open_batches.bid_of(call, token) end
-  if open_of[token] ~= bid then return end
-  open_batches.close_open(call, token, bid)
-  open_batches.note_closed(call, bid)
+  if open_of[token] == bid then open_batches.close(call, token, bid) end
 end
 
 local function add_grant(given, worker, job, lease)

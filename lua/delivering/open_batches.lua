@@ -116,19 +116,15 @@ function open_batches.bid_of(call, token)
   return entry and entry:sub(1, UID_LENGTH)
 end
 
--- Closes a batch to new events, if it is open.
-function open_batches.close(call, token, bid)
-  if open_batches.bid_of(call, token) == bid then open_batches.close_open(call, token, bid) end
-end
-
--- Closes a batch to new events. Does not check that the batch is open; the caller must know it.
-function open_batches.close_open(call, token, bid)
+-- Removes the entry of an open batch that has left its queue. `bid` must be the UID of the subscriber's open batch.
+function open_batches.remove(call, token, bid)
   redis.call('HDEL', call.keys.batches_open(), token)
   redis.call('SREM', call.keys.batches_current(token), bid)
 end
 
--- Stores that a batch, which must have been open, is closed now.
-function open_batches.note_closed(call, bid)
+-- Closes an open batch to new events, and stores the time. `bid` must be the UID of the subscriber's open batch.
+function open_batches.close(call, token, bid)
+  open_batches.remove(call, token, bid)
   redis.call('HSET', call.keys.batches_closed(), bid, string.format('%d', call.now_ms))
 end
 
@@ -168,8 +164,7 @@ end
 -- Closes an open batch that is full. If its job still waits for the deadline of the batch, the job becomes instant (any
 -- worker may take it).
 function open_batches.close_full(call, token, bid)
-  open_batches.close_open(call, token, bid)
-  open_batches.note_closed(call, bid)
+  open_batches.close(call, token, bid)
   local job = jobs.delivery_of(bid)
   if redis.call('ZREM', call.keys.jobs_scheduled('main'), job) == 1 then jobs.make_instant(call, 'main', job) end
 end

@@ -84,7 +84,7 @@ function dropping.delete_all(call, collection)
     redis.call('ZREM', keys.batches_queued(token), unpack(of_token.bids))
     redis.call('ZREM', keys.batches_retrying(token), unpack(of_token.bids))
     local open = open_batches.bid_of(call, token)
-    if collection.dropped[open] then open_batches.close(call, token, open) end
+    if collection.dropped[open] then open_batches.remove(call, token, open) end
     batches.count_out(call, token, #of_token.bids, of_token.events)
     dropping.update_lane(call, collection, token, of_token.jobs)
   end

@@ -170,8 +170,8 @@ function check.batches_open(call, token, found)
   -- why). So the set is checked only if there was no takeover.
   local is_current = ruby.was_here(call) or redis.call('SISMEMBER', current, bid) == 1
   if is_current and entry == expected and may_be_open(call, bid, token) then return end
-  open_batches.close_open(call, token, bid)
-  if exists(keys.batch(bid)) then open_batches.note_closed(call, bid) end
+  local close = exists(keys.batch(bid)) and open_batches.close or open_batches.remove
+  close(call, token, bid)
   findings.add(found, 'entry_without_batch', bid)
 end
 

@@ -62,7 +62,7 @@ local function append(call, opened, token, entry, room, slice)
     local appended, length = fill(call.keys.batch(bid), max, list, first, last)
     if length == 0 then
       -- `batches:open` names a batch that no longer exists.
-      open_batches.close(call, token, bid)
+      open_batches.remove(call, token, bid)
       appended = 0
     elseif length - batches.HEADER >= max or room == 0 then
       open_batches.close_full(call, token, bid)
