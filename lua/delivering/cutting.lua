@@ -55,7 +55,7 @@ local function read_items(call, bid, start, limits)
   local list = redis.call('LRANGE', batch, 0, batches.HEADER + EVENTS_PER_READ)
   local has_more, first_new, bytes = #list > batches.HEADER + EVENTS_PER_READ, batches.HEADER + 1, 1
   while has_more and #list - batches.HEADER <= limits.events do
-    bytes = bytes + open_batches.bytes_of({ list = list, first = first_new, last = #list }, first_new)
+    bytes = bytes + open_batches.bytes_of(list, first_new)
     if bytes > limits.bytes then break end
     first_new = #list + 1
     local more = redis.call('LRANGE', batch, #list, #list + EVENTS_PER_READ - 1)

@@ -40,25 +40,25 @@ function open_batches.max_bytes(setting)
   return tonumber(setting) or defaults.max_bytes
 end
 
--- Returns how many bytes the events of `slice`, from position `first` on, take in the body of a delivery, with the
--- comma or bracket after each. `slice` is a part of a list of events. Several subscribers may get the same slice, so
--- the bytes of all its events are kept in `slice.bytes`.
-function open_batches.bytes_of(slice, first)
-  if first == slice.first and slice.bytes then return slice.bytes end
-  local list, bytes = slice.list, slice.last - first + 1
-  for i = first, slice.last do bytes = bytes + #list[i] end
-  if first == slice.first then slice.bytes = bytes end
+-- Returns how many bytes events take in the body of a delivery, with the comma or bracket after each, from position
+-- `first` of the list on. Several subscribers may get the same list, so the bytes of the whole list are kept in its
+-- field `bytes`.
+function open_batches.bytes_of(events, first)
+  if first == 1 and events.bytes then return events.bytes end
+  local bytes = #events - first + 1
+  for i = first, #events do bytes = bytes + #events[i] end
+  if first == 1 then events.bytes = bytes end
   return bytes
 end
 
--- Returns true if the new events (`slice`, from position `first` on) are so small that publish need not count their
+-- Returns true if new events (from position `first` of the list on) are so small that publish need not count their
 -- bytes: `max_events` events of their average size have at most an eighth of the default max_bytes. With the defaults,
 -- these are events of up to 1,309 bytes. If the subscriber has set its own max_bytes, events are always counted, so the
 -- result is false.
-function open_batches.needs_no_count(max_events, max_bytes, slice, first)
+function open_batches.needs_no_count(max_events, max_bytes, events, first)
   if max_bytes then return false end
-  local count = slice.last - first + 1
-  return open_batches.bytes_of(slice, first) * max_events <= SMALL_PART * defaults.max_bytes * count
+  local count = #events - first + 1
+  return open_batches.bytes_of(events, first) * max_events <= SMALL_PART * defaults.max_bytes * count
 end
 
 -- Returns the value of a new batch in the hash `batches:room`: its UID, followed by its room, the number of bytes that
@@ -70,26 +70,26 @@ function open_batches.new_room(bid, max_bytes, bytes)
 end
 
 -- The hash `batches:room` has the bytes that still fit into open batches. Publish need not read it if the new events
--- (`slice`) are small and the subscriber has the default limits. Returns true if publish must read it. `entry` is the
--- entry of the open batch in `batches:open`. It is longer than a UID if the subscriber has limits of its own.
-function open_batches.may_be_counted(entry, slice)
-  return #entry > UID_LENGTH or not open_batches.needs_no_count(defaults.max_events, false, slice, slice.first)
+-- are small and the subscriber has the default limits. Returns true if publish must read it. `entry` is the entry of
+-- the open batch in `batches:open`. It is longer than a UID if the subscriber has limits of its own.
+function open_batches.may_be_counted(entry, events)
+  return #entry > UID_LENGTH or not open_batches.needs_no_count(defaults.max_events, false, events, 1)
 end
 
 -- The room of an open batch is the number of bytes that still fit into it. Subtracts the bytes of new events from it,
--- and returns the room that is left, by token. `tokens`, `entries` and `slices` have one item for each batch: its
+-- and returns the room that is left, by token. `tokens`, `entries` and `lists` have one item for each batch: its
 -- subscriber, its entry in `batches:open`, and its new events. A batch that has got only small events has no stored
 -- room, and is not in the result.
-function open_batches.take_room(call, tokens, entries, slices)
+function open_batches.take_room(call, tokens, entries, lists)
   if #tokens == 0 then return {} end
   local rooms, values = {}, {}
   for i, value in ipairs(many.get_fields(call.keys.batches_room(), tokens)) do
-    local token, slice = tokens[i], slices[i]
+    local token, events = tokens[i], lists[i]
     local bid, max = open_batches.read_entry(entries[i])
     local is_counted = value and value:sub(1, UID_LENGTH) == bid
-    if is_counted or not open_batches.needs_no_count(max, false, slice, slice.first) then
+    if is_counted or not open_batches.needs_no_count(max, false, events, 1) then
       local before = is_counted and tonumber(value:sub(UID_LENGTH + 1)) or defaults.max_bytes - 1
-      rooms[token] = before - open_batches.bytes_of(slice, slice.first)
+      rooms[token] = before - open_batches.bytes_of(events, 1)
       values[#values + 1] = token
       values[#values + 1] = bid .. string.format('%d', rooms[token])
     end

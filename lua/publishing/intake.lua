@@ -1,9 +1,5 @@
 --[[
 Intake: decides which publications of one script call are accepted, and which of their events each subscriber gets.
-
-A slice `{ list, first, last }` stands for the events of a list from `first` to `last`. The list is usually ARGV, so
-that events need not be copied. Events are copied only if the events of several publications must form one list. The
-`owner` of such a list is the topic or the subscriber for which it was made.
 ]]
 local client_quota = include('authentication/client_quota')
 local elsewhere = include('publishing/elsewhere')
@@ -17,30 +13,28 @@ local intake = {}
 --   topics        topics read so far, by name
 --   accepted      topics that got events
 --   run_topic     the topic of the latest publication
---   current_run   the events of the latest publications in a row that are all to `run_topic`, as one slice (a part of a
---                 list); nil if there are none
+--   current_run   the events of the latest publications in a row that are all to `run_topic`, as one list; nil if there
+--                 are none
 --   tokens        a list of the subscribers that get events
---   slices        the events that each subscriber gets, by token
+--   events_of     the list of events that each subscriber gets, by token. Subscribers may share a list
+--   has_own       true for each subscriber that shares its list with no other, by token
 --   fingerprints  fingerprints of the accepted publications, by the digest of their idempotency key
 --   outgoing      outbox entries for other partitions (outboxes.lua)
 --   quota         the limit on idempotency keys (client_quota.lua); false until a new key is checked
 function intake.begin(args)
   return {
-    topics = {}, accepted = {}, tokens = {}, slices = {}, fingerprints = {}, outgoing = outboxes.begin(), quota = false,
+    topics = {}, accepted = {}, tokens = {}, events_of = {}, has_own = {}, fingerprints = {},
+    outgoing = outboxes.begin(), quota = false,
     max_topics = args.max_topics, max_client_topics = args.max_client_topics, max_outbox_bytes = args.max_outbox_bytes,
     max_client_keys = args.max_client_keys, idempotency_window_ms = args.idempotency_window_ms,
   }
 end
 
-local function append(slice, more)
-  local list = slice.list
-  for i = more.first, more.last do list[#list + 1] = more.list[i] end
-  slice.last = #list
-  return slice
-end
-
-local function copy_of(slice, owner)
-  return append({ list = {}, first = 1, owner = owner }, slice)
+-- Appends the items of the list `more` to `list`, and returns `list`.
+local function append(list, more)
+  local length = #list
+  for i = 1, #more do list[length + i] = more[i] end
+  return list
 end
 
 -- Returns a topic that lives in this partition.
@@ -112,35 +106,35 @@ end
 function intake.end_run(intake_state)
   local run = intake_state.current_run
   if not run then return end
+  local events_of, has_own = intake_state.events_of, intake_state.has_own
   for _, token in ipairs(intake_state.run_topic.subscribers) do
-    local slice = intake_state.slices[token]
-    if not slice then
-      intake_state.slices[token] = run
+    if not events_of[token] then
+      events_of[token] = run
       intake_state.tokens[#intake_state.tokens + 1] = token
-    elseif slice.owner == token then
-      append(slice, run)
+    elseif has_own[token] then
+      append(events_of[token], run)
     else
-      intake_state.slices[token] = append(copy_of(slice, token), run)
+      events_of[token], has_own[token] = append(append({}, events_of[token]), run), true
     end
   end
   if #intake_state.run_topic.elsewhere > 0 then
     local others = elsewhere.partitions(intake_state.run_topic.elsewhere)
-    outboxes.add(intake_state.outgoing, others, 'events', intake_state.run_topic.name, outboxes.events_of(run))
+    -- A copy, because open_batches.bytes_of gives the list a field that must not get into the outbox.
+    outboxes.add(intake_state.outgoing, others, 'events', intake_state.run_topic.name, append({}, run))
   end
   intake_state.current_run = nil
 end
 
--- Adds events to what the subscribers of a topic get at the end of this script call. `events` is a slice: the part of
--- `events.list` from `events.first` to `events.last`. The list is not copied, so it must not be changed afterwards.
+-- Adds events to what the subscribers of a topic get at the end of this script call. The list `events` is not copied:
+-- the events of later calls may be appended to it. So the caller must not keep it.
 function intake.add(call, intake_state, topic, events)
   if not topic.subscribers then
     topic.subscribers = redis.call('SMEMBERS', call.keys.topic_subscribers(topic.name))
     intake_state.accepted[#intake_state.accepted + 1] = topic
   end
-  topic.events = topic.events + events.last - events.first + 1
-  local run = intake_state.current_run
-  if run and intake_state.run_topic == topic then
-    intake_state.current_run = append(run.owner and run or copy_of(run, topic), events)
+  topic.events = topic.events + #events
+  if intake_state.current_run and intake_state.run_topic == topic then
+    append(intake_state.current_run, events)
   else
     intake.end_run(intake_state)
     intake_state.current_run = events
@@ -148,12 +142,12 @@ function intake.add(call, intake_state, topic, events)
   end
 end
 
--- Does what `intake.add` does for a list of texts, and adds their bytes to `topic.bytes`. Returns these bytes.
+-- Does the same as `intake.add`, and adds the bytes of the events to `topic.bytes`. Returns these bytes.
 function intake.add_texts(call, intake_state, topic, texts)
-  intake.add(call, intake_state, topic, { list = texts, first = 1, last = #texts })
   local bytes = 0
   for _, text in ipairs(texts) do bytes = bytes + #text end
   topic.bytes = topic.bytes + bytes
+  intake.add(call, intake_state, topic, texts)
   return bytes
 end
 

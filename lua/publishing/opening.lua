@@ -62,9 +62,9 @@ end
 
 -- Makes a new batch the open batch of its subscriber, which takes the subscriber's next events. Returns true. But if
 -- the bytes of the batch's first events fill it already, changes nothing and returns false.
-local function leave_open(call, writes, bid, token, max_events, max_bytes, slice, first)
-  if not open_batches.needs_no_count(max_events, max_bytes, slice, first) then
-    local value, room = open_batches.new_room(bid, max_bytes, open_batches.bytes_of(slice, first))
+local function leave_open(call, writes, bid, token, max_events, max_bytes, events, first)
+  if not open_batches.needs_no_count(max_events, max_bytes, events, first) then
+    local value, room = open_batches.new_room(bid, max_bytes, open_batches.bytes_of(events, first))
     if room <= 0 then return false end
     writes.rooms[#writes.rooms + 1] = token
     writes.rooms[#writes.rooms + 1] = value
@@ -96,27 +96,27 @@ local function collect(call, writes, bid, is_full, timeout_ms)
   scheduled[#scheduled + 1] = job
 end
 
--- Stores the events of a slice (a part of a list), from position `first` on, in new batches of a subscriber.
-function opening.open(call, opened, token, slice, first)
+-- Stores events, from position `first` of the list on, in new batches of a subscriber.
+function opening.open(call, opened, token, events, first)
   local writes = opened.writes or begin_writes(call)
   opened.writes = writes
   local timeout, max_events, ordered, max_bytes =
     unpack(redis.call('HMGET', call.keys.subscriber(token), 'timeout', 'max_events', 'ordered', 'max_bytes'))
   local timeout_ms, max = tonumber(timeout) or defaults.timeout_ms, open_batches.max_events(max_events)
-  local count, bids = slice.last - first + 1, {}
+  local count, bids = #events - first + 1, {}
   -- If the call would open too many batches, all events go into a long one.
   if count > max and opened.uids.count + count / max > MAX_OPENED then max = count end
   for _ = 1, count, max do bids[#bids + 1] = uids.next(opened.uids) end
   -- The last batch stays open unless it is full: it has `max` events (`tail` is 0), or its bytes fill it.
   local tail = count % max
   local is_open = tail > 0
-    and leave_open(call, writes, bids[#bids], token, max, max_bytes, slice, slice.last - tail + 1)
+    and leave_open(call, writes, bids[#bids], token, max, max_bytes, events, #events - tail + 1)
   enter_queue(call, writes, token, ordered, bids)
   writes.tokens[#writes.tokens + 1] = token
   writes.counts[#writes.counts + 1] = #bids
   for i, bid in ipairs(bids) do
-    local last = math.min(slice.last, first + max - 1)
-    write_batch(call, writes, bid, token, slice.list, first, last)
+    local last = math.min(#events, first + max - 1)
+    write_batch(call, writes, bid, token, events, first, last)
     collect(call, writes, bid, i < #bids or not is_open, timeout_ms)
     first = last + 1
   end

@@ -93,16 +93,9 @@ function outboxes.add(outgoing, partitions, kind, topic, about)
   outgoing.work[#outgoing.work + 1] = { partitions, { kind, topic, about } }
 end
 
--- Returns a list with the events of a slice (a part of a longer list).
-function outboxes.events_of(slice)
-  local events = {}
-  for i = slice.first, slice.last do events[#events + 1] = slice.list[i] end
-  return events
-end
-
--- Returns the number after which those of new entries begin: the time (µs) plus `ahead`, or the last number if that is
--- higher. If another Redis has taken over, or the clock was set back, the result is JUMP_US (a minute) higher. Then
--- also raises `ahead`, so that all later numbers are higher too.
+-- Returns the number just below that of the first new entry: the time (µs) plus `ahead`, or the last number if that is
+-- higher. If this is another Redis than before, or if the clock was set back, adds JUMP_US (a minute) to it, and raises
+-- `ahead`, so that all later numbers are higher too.
 local function last_number(call, outgoing)
   local time, run = call.now_us - 1 + outgoing.ahead, redis_run.id() or ''
   local number = math.max(outgoing.last, time)

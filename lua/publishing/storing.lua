@@ -13,14 +13,14 @@ local storing = {}
 
 -- Appends as many events to an open batch as fit. Returns how many, and the new length of the batch's list. If the
 -- length is 0, the list no longer exists: nothing was appended, and the first value has no meaning.
-local function fill(batch, max, list, first, last)
+local function fill(batch, max, events)
   -- An open batch can always take one more event, so its length need not be read first.
-  if first == last then return 1, redis.call('RPUSHX', batch, list[first]) end
+  if #events == 1 then return 1, redis.call('RPUSHX', batch, events[1]) end
   local length = redis.call('LLEN', batch)
   if length == 0 then return 0, 0 end
-  local appended = math.max(0, math.min(last - first + 1, max + batches.HEADER - length))
-  for from = first, first + appended - 1, many.MAX_VALUES do
-    redis.call('RPUSH', batch, unpack(list, from, math.min(from + many.MAX_VALUES, first + appended) - 1))
+  local appended = math.max(0, math.min(#events, max + batches.HEADER - length))
+  for from = 1, appended, many.MAX_VALUES do
+    redis.call('RPUSH', batch, unpack(events, from, math.min(from + many.MAX_VALUES - 1, appended)))
   end
   return appended, length + appended
 end
@@ -29,15 +29,15 @@ end
 -- left, by subscriber. Leaves out subscribers without an open batch, and those whose open batch has only small events.
 -- Small events are not counted, because a batch that is full of them is far below its maximum of bytes.
 local function take_room(call, intake_state, entries)
-  local tokens, open, slices = {}, {}, {}
+  local tokens, open, lists = {}, {}, {}
   for i, token in ipairs(intake_state.tokens) do
-    local entry, slice = entries[i], intake_state.slices[token]
-    if entry and open_batches.may_be_counted(entry, slice) then
+    local entry, events = entries[i], intake_state.events_of[token]
+    if entry and open_batches.may_be_counted(entry, events) then
       tokens[#tokens + 1] = token
-      open[#tokens], slices[#tokens] = entry, slice
+      open[#tokens], lists[#tokens] = entry, events
     end
   end
-  return open_batches.take_room(call, tokens, open, slices)
+  return open_batches.take_room(call, tokens, open, lists)
 end
 
 -- Returns true if the open batch of a join was created after another partition had accepted the new events. Such a
@@ -53,13 +53,13 @@ end
 --   entry  the open batch's entry in `batches:open`; false if there is none
 --   room   how many bytes would be left in the open batch after all these events; nil if its bytes are not counted. If
 --          `room` is negative, all the events go into new batches
-local function append(call, opened, token, entry, room, slice)
-  local list, first, last = slice.list, slice.first, slice.last
+local function append(call, opened, token, entry, room, events)
+  local first = 1
   if entry and (room and room < 0 or is_too_young(call, token, entry)) then
     open_batches.close_full(call, token, (open_batches.read_entry(entry)))
   elseif entry then
     local bid, max = open_batches.read_entry(entry)
-    local appended, length = fill(call.keys.batch(bid), max, list, first, last)
+    local appended, length = fill(call.keys.batch(bid), max, events)
     if length == 0 then
       -- `batches:open` names a batch that no longer exists.
       open_batches.remove(call, token, bid)
@@ -67,10 +67,10 @@ local function append(call, opened, token, entry, room, slice)
     elseif length - batches.HEADER >= max or room == 0 then
       open_batches.close_full(call, token, bid)
     end
-    first = first + appended
+    first = appended + 1
   end
-  if first <= last then opening.open(call, opened, token, slice, first) end
-  return last - slice.first + 1
+  if first <= #events then opening.open(call, opened, token, events, first) end
+  return #events
 end
 
 local function count(call, intake_state, counts)
@@ -99,8 +99,8 @@ function storing.store(call, uid_seed, intake_state)
   local opened, counts = opening.begin(uid_seed), {}
   local rooms = calls.throw_later(call, take_room, intake_state, entries) or {}
   for i, token in ipairs(intake_state.tokens) do
-    local slice = intake_state.slices[token]
-    counts[i] = calls.throw_later(call, append, opened, token, entries[i], rooms[token], slice) or 0
+    local events = intake_state.events_of[token]
+    counts[i] = calls.throw_later(call, append, opened, token, entries[i], rooms[token], events) or 0
   end
   -- `enter` stores the jobs of all opened batches, so it is called even after an error.
   calls.throw_later(call, opening.enter, opened)

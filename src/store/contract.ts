@@ -16,9 +16,6 @@ export type ScriptReply = Buffer | number | null | ScriptReply[];
  *
  * `[shape]` describes a list of values of that shape. `{ field: shape }` describes an object with such fields, which is
  * a table in Lua. Field names are camelCase here and snake_case in Lua.
- *
- * `slice` is for arguments only. It describes a list of texts or bytes that is not copied out of ARGV. Lua gets a table
- * `{ list, first, last }`: `list` is ARGV itself, and the items are at the positions from `first` to `last`.
  */
 export type Shape = string | readonly [Shape] | RecordShape;
 export interface RecordShape {
@@ -47,15 +44,13 @@ type Single<S, Bytes> = S extends `${infer Kind}?`
 type OptionalField<S> = { [K in keyof S]: S[K] extends `${string}?` ? K : never }[keyof S];
 
 /** The TypeScript type of a value of this shape that is sent to a script. */
-export type Sent<S> = S extends 'slice'
-  ? readonly SentBytes[]
-  : S extends string
-    ? Single<S, SentBytes>
-    : S extends readonly [infer Item]
-      ? readonly Sent<Item>[]
-      : { [K in Exclude<keyof S, OptionalField<S>>]: Sent<S[K]> } & {
-          [K in OptionalField<S>]?: Sent<S[K]>;
-        };
+export type Sent<S> = S extends string
+  ? Single<S, SentBytes>
+  : S extends readonly [infer Item]
+    ? readonly Sent<Item>[]
+    : { [K in Exclude<keyof S, OptionalField<S>>]: Sent<S[K]> } & {
+        [K in OptionalField<S>]?: Sent<S[K]>;
+      };
 type SentBytes = string | Buffer | Packed;
 
 /** The TypeScript type of a value of this shape that a script returns. */
@@ -68,13 +63,12 @@ export type Received<S> = S extends string
 export const isList = (shape: Shape): shape is readonly [Shape] => Array.isArray(shape);
 export const isRecord = (shape: Shape): shape is RecordShape => typeof shape === 'object' && !isList(shape);
 
-/** Returns an object's fields in the order in which Redis gets them: single values first, then lists and slices. */
+/** Returns an object's fields in the order in which Redis gets them: single values first, then lists. */
 export function fieldsInOrder(record: RecordShape): [name: string, shape: Shape][] {
-  const isSingle = (shape: Shape) => typeof shape === 'string' && shape !== 'slice';
   const fields = Object.entries(record);
   return [
-    ...fields.filter(([, shape]) => isSingle(shape)),
-    ...fields.filter(([, shape]) => !isSingle(shape)),
+    ...fields.filter(([, shape]) => typeof shape === 'string'),
+    ...fields.filter(([, shape]) => typeof shape !== 'string'),
   ];
 }
 
@@ -85,7 +79,6 @@ type Write = (value: never, into: ScriptArgument[]) => void;
  * its items.
  */
 export function writerOf(shape: Shape): Write {
-  if (shape === 'slice') return writeList((item: ScriptArgument, into) => into.push(item));
   if (isList(shape)) return writeList(writerOf(shape[0]));
   if (isRecord(shape)) {
     const fields = fieldsInOrder(shape).map(([name, each]) => [name, writerOf(each)] as const);

@@ -41,7 +41,7 @@ function laidOut(shape: Shape, value: string): string {
  */
 function readRecord(shape: RecordShape, target: string): string[] {
   const fields = fieldsInOrder(shape);
-  const singles = fields.filter(([, each]) => typeof each === 'string' && each !== 'slice');
+  const singles = fields.filter(([, each]) => typeof each === 'string');
   const values = singles.map(
     ([name, each], index) => `${snakeCase(name)} = ${converted(each as string, `argv[at + ${index}]`)}`,
   );
@@ -56,10 +56,10 @@ function readRecord(shape: RecordShape, target: string): string[] {
 }
 
 function readList(shape: Shape, target: string): string[] {
-  if (shape === 'slice')
-    return [`${target} = { list = argv, first = at + 1, last = at + argv[at] }`, `at = ${target}.last + 1`];
   if (!isList(shape)) throw new Error('a record of arguments holds single values and lists');
   const [item] = shape;
+  if (!isRecord(item) && converted(item as string, 'item') === 'item')
+    return [`${target} = part(argv, at + 1, at + argv[at])`, 'at = at + 1 + argv[at]'];
   return [
     'do',
     `local list, length = {}, ${converted('number', 'argv[at]')}`,

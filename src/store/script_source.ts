@@ -154,7 +154,8 @@ export function preamble(scripts: readonly ScriptSource[]): string {
     'local modules = {}',
     'local function include(name) return modules[name] end',
     ...[...modules.values()].map(({ name, text }) => `modules['${name}'] = (function()\n${text}end)()`),
-    `local run, map = include('${CALLS}').run, include('${CALLS}').map`,
+    `local calls = include('${CALLS}')`,
+    'local run, map, part = calls.run, calls.map, calls.part',
     keyspaces(keysIn([...scripts, ...modules.values()])),
   ].join('\n');
 }

@@ -11,7 +11,7 @@ const files = [
 ];
 
 /** The functions that the loader calls. */
-const BY_LOADER = new Set(['calls.run', 'calls.map']);
+const BY_LOADER = new Set(['calls.run', 'calls.map', 'calls.part']);
 
 describe('a key', () => {
   test('is spelled as in the layout', () => {

@@ -21,7 +21,7 @@ export const publishingContracts = {
       uidSeed: 'text',
       ...LIMITS,
       publications: [
-        { topic: 'text', client: 'text', digest: 'text?', fingerprint: 'bytes?', events: 'slice' },
+        { topic: 'text', client: 'text', digest: 'text?', fingerprint: 'bytes?', events: ['bytes'] },
       ],
     },
     reply: {
