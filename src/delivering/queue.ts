@@ -89,7 +89,7 @@ export class Queue {
     grant: Grant,
     { delayMs, damage, throttleMs, attempt, gone, isUncounted = false }: Retry,
   ): Promise<Reply<'nack'>> {
-    return this.#partition.runNoting('nack', {
+    return this.#partition.runNotingForbidden('nack', {
       ...this.#held(grant),
       bid: grant.batch?.bid,
       delayMs: Math.ceil(delayMs),
@@ -103,7 +103,7 @@ export class Queue {
 
   /** Makes a dead letter of the job's batch. Changes nothing if the worker no longer holds the job. */
   async bury(grant: Grant, { damage, throttleMs, attempt, reason }: Burial): Promise<Reply<'bury'>> {
-    return this.#partition.runNoting('bury', {
+    return this.#partition.runNotingForbidden('bury', {
       ...this.#held(grant),
       bid: grant.batch?.bid ?? '',
       damage,

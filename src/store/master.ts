@@ -60,9 +60,9 @@ export class Master {
   /** The name of this Redis in errors. */
   readonly name: string;
   /**
-   * True after the ACL forbade a command of a script that `Partition.runPermitted` or `runNoting` ran. The script
-   * stopped half-way, and each repetition would make the script's first changes again. So the next `runPermitted` first
-   * checks that the ACL permits all commands.
+   * True after the ACL forbade a command of a script that `Partition` ran by `runPermitted` or `runNotingForbidden`.
+   * The script stopped half-way, and each repetition would make the script's first changes again. So the next
+   * `runPermitted` first checks that the ACL permits all commands.
    */
   wasForbidden = false;
 

@@ -112,28 +112,25 @@ export class Partition {
    * commands.
    */
   async runPermitted<N extends ScriptName>(name: N, args: Arguments<N>): Promise<Reply<N>> {
-    if (this.master.wasForbidden) await this.confirmPermitted();
-    this.master.wasForbidden = false;
-    return this.runNoting(name, args);
+    if (this.master.wasForbidden) {
+      const { command, error } = await this.run('try_commands', {});
+      if (command !== undefined) throw this.master.forbids(new ReplyError(`NOPERM ${command}: ${error}`));
+      this.master.wasForbidden = false;
+    }
+    return this.runNotingForbidden(name, args);
   }
 
   /**
-   * Does the same as `run`. If the ACL forbids a command of the script, notes this: from then on, `runPermitted` runs
-   * no script until the ACL permits all commands that scripts need.
+   * Does the same as `run`, for scripts that end what a worker has begun, and so do not wait until the ACL permits all
+   * commands. But if the ACL forbids a command of this script, scripts of `runPermitted` wait from then on.
    */
-  async runNoting<N extends ScriptName>(name: N, args: Arguments<N>): Promise<Reply<N>> {
+  async runNotingForbidden<N extends ScriptName>(name: N, args: Arguments<N>): Promise<Reply<N>> {
     try {
       return await this.run(name, args);
     } catch (error) {
       this.master.wasForbidden ||= error instanceof StorageForbidden;
       throw error;
     }
-  }
-
-  /** Throws StorageForbidden if the ACL of Redis forbids a command that scripts need. */
-  async confirmPermitted(): Promise<void> {
-    const { command, error } = await this.run('try_commands', {});
-    if (command !== undefined) throw this.master.forbids(new ReplyError(`NOPERM ${command}: ${error}`));
   }
 
   /** Loads this release's Redis functions (the scripts). If Redis permits it, removes those of other releases. */
