@@ -4,9 +4,8 @@ that publishes to them.
 
 A client is a table here. `unread` lists its topics by the time of their first event. A topic is read only when no
 earlier event of another topic is left: a client can have a thousand topics, and one script call takes events of only a
-few. `first` is the topic whose next event is due first, at `due_ms`; it is nil if no event is due. Events of `first` up
-to `until_ms` come before the events of the client's other topics. `work` measures how much of the script call's time
-the client has used (publish_delayed.lua).
+few. `first` is the topic whose next event is due first; it is nil if no event is due. `work` measures how much of the
+script call's time the client has used (publish_delayed.lua).
 ]]
 local agenda = include('flow/agenda')
 local calls = include('store/calls')
@@ -68,35 +67,24 @@ local function read_next(call, client)
   end
 end
 
--- `list` has topics or clients. Returns the one with the earliest `due_ms`, and the earliest `due_ms` of the others,
--- which is infinite if there are none.
-function due_topics.earliest(list)
-  local first, next_ms = nil, math.huge
-  for _, each in ipairs(list) do
-    if not first or each.due_ms < first.due_ms then
-      first, next_ms = each, first and first.due_ms or math.huge
-    else
-      next_ms = math.min(next_ms, each.due_ms)
-    end
+local function earliest(topics)
+  local first
+  for _, topic in ipairs(topics) do
+    if not first or topic.due_ms < first.due_ms then first = topic end
   end
-  return first, next_ms
+  return first
 end
 
 -- Finds the topic of a client that has the earliest due event, and stores it in `client.first` (nil if no event is
--- due). Until the time `client.until_ms`, no other topic of the client has an event, so events may be taken from
--- `first` alone. Example: topic A has events at 10, 20 and 40, and topic B has one at 30. `first` is A, and `until_ms`
--- is 30.
+-- due).
 --
 -- A client can have a thousand topics, so as few as possible are read. They are sorted by the times of their first
 -- events. Reading stops when the earliest event found is not later than the first event of the next topic.
 function due_topics.find_first(call, client)
   while true do
-    local first, next_ms = due_topics.earliest(client.topics)
-    local unread = client.unread[client.next]
+    local first, unread = earliest(client.topics), client.unread[client.next]
     if not unread or first and first.due_ms <= unread.due_ms then
       client.first = first and first.due_ms <= call.now_ms and first or nil
-      client.due_ms = first and first.due_ms
-      client.until_ms = math.min(call.now_ms, next_ms, unread and unread.due_ms or math.huge)
       return
     end
     read_next(call, client)
@@ -121,7 +109,7 @@ function due_topics.clients(call, intake_state)
     elseif token then
       local client = by_token[token]
       if not client then
-        client = { unread = {}, next = 1, topics = {}, first = nil, until_ms = 0, work = 0 }
+        client = { unread = {}, next = 1, topics = {}, first = nil, work = 0 }
         by_token[token] = client
         clients[#clients + 1] = client
       end

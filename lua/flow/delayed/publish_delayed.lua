@@ -8,10 +8,16 @@ the budget is spent, the call ends, and `is_left` says whether more events are d
 not run the script (no `allow-oom`), and the events wait. A topic that takes no events now, because `max_outbox_bytes`
 wait for another partition (outboxes.lua), is tried again after a second.
 
-Events are published in the order of their time over all topics, until a client has used its part of the budget. All
-clients with due events have equal parts, so a client with many events does not keep others waiting. When all have used
-their part, each gets another part. The events of one client always stay in order. `first_client` says which client
-begins; the caller counts it from 0 while more events are due.
+All clients with due events have equal parts of the budget, so that a client with many events does not keep others
+waiting. The next event is always the one that is due first, of the clients that have used the fewest whole parts
+(`next_client`). So the events of one client stay in the order of their time, and those of all clients do until one has
+used its part. Example: A has 1,000 events that are due at 10:00, B has two that are due at 10:01, and the budget is
+2,500. So each part is 1,250. First come events of A, until they have taken 1,250, then both of B, then A's again,
+because B has no more.
+
+Each call begins with the first event of another client, whenever that is due. Otherwise the same client could use up
+the budget of every call, if its events have many subscribers. `first_client` says which client begins; the caller
+counts it from 0 while more events are due.
 
 `published` has, for each topic, the number of its events, their bytes, the tokens of its subscribers (one on each
 line), and by how many ms each event is late. `lost` has the topics and ids of entries without a text, which are
@@ -71,44 +77,37 @@ local function begin_work(progress, client, topic)
   return true
 end
 
--- Takes events that are due until `until_ms` from the topic `client.first`. Stops earlier when the client has used its
--- part of the call's budget. Returns false if the script call must end: the budget is spent, or too little of it is
--- left to begin this topic.
-local function take(call, progress, client, until_ms)
-  local topic, texts = client.first, {}
-  if not begin_work(progress, client, topic) then return false end
-  local part = progress.max_work / progress.clients
+-- Returns the client whose event comes next, as the head of this file explains. Returns nothing if no event is due.
+local function next_client(progress, clients)
+  local part, chosen, least_parts = progress.max_work / #clients, nil, nil
+  for _, client in ipairs(clients) do
+    local first, used_parts = client.first, math.floor(client.work / part)
+    if first and (not chosen or used_parts < least_parts
+      or used_parts == least_parts and first.due_ms < chosen.first.due_ms) then
+      chosen, least_parts = client, used_parts
+    end
+  end
+  return chosen
+end
+
+-- Takes events of the topic `client.first`, until the next event is one of another topic or client, or the budget is
+-- spent. Returns the client whose event comes next.
+local function take(call, progress, clients, client)
+  local topic, texts, following = client.first, {}, nil
   repeat
     local text = take_entry(call, progress, topic)
     texts[#texts + 1] = text
     count_work(progress, client, WORK_OF.event + topic.subscribers * WORK_OF.copy
       + (1 + topic.subscribers) * #(text or '') * WORK_OF.byte)
     due_topics.go_on(topic)
-  until topic.due_ms > until_ms or progress.work >= progress.max_work or client.work >= part
+    due_topics.find_first(call, client)
+    following = next_client(progress, clients)
+  until following ~= client or client.first ~= topic or progress.work >= progress.max_work
   if #texts > 0 then intake.add_texts(call, progress.intake_state, topic.intake_topic, texts) end
-  due_topics.find_first(call, client)
-  return progress.work < progress.max_work
+  return following
 end
 
--- Returns the client with the earliest due event, and a time (ms). Until this time, which is now at the latest, only
--- the client's topic `first` has due events, so they may be taken from it. Clients that have used their part of the
--- budget do not count. When all have used it, each gets another part. Returns nothing if no event is due.
-local function next_client(progress, clients)
-  local part = progress.max_work / progress.clients
-  for _ = 1, 2 do
-    local waiting = {}
-    for _, client in ipairs(clients) do
-      if client.first and client.work < part then waiting[#waiting + 1] = client end
-    end
-    local first, next_ms = due_topics.earliest(waiting)
-    if first then return first, math.min(next_ms, first.until_ms) end
-    for _, client in ipairs(clients) do client.work = 0 end
-  end
-end
-
--- Takes due events until the call's budget of work is spent. Returns true if due events are left. Each call begins with
--- another client (`first_client`). Otherwise the same client could use up the budget of every call, if its events have
--- many subscribers.
+-- Takes due events until the call's budget of work is spent. Returns true if due events are left.
 local function take_all(call, progress, first_client)
   local all, is_left = due_topics.clients(call, progress.intake_state)
   local clients = {}
@@ -116,20 +115,19 @@ local function take_all(call, progress, first_client)
     clients[i] = all[(first_client + i - 1) % #all + 1]
     due_topics.find_first(call, clients[i])
   end
-  progress.clients = #clients
-  local client = clients[1] and clients[1].first and clients[1]
-  local until_ms = client and client.first.due_ms
-  if not client then client, until_ms = next_client(progress, clients) end
+  local begins = clients[1]
+  local client = begins and begins.first and begins or next_client(progress, clients)
   while client do
-    if not take(call, progress, client, until_ms) then return true end
-    client, until_ms = next_client(progress, clients)
+    if not begin_work(progress, client, client.first) then return true end
+    client = take(call, progress, clients, client)
+    if progress.work >= progress.max_work then return true end
   end
   return is_left or #all > #clients
 end
 
 return function(call, args)
   local intake_state = intake.begin(args)
-  local progress = { intake_state = intake_state, topics = {}, clients = 0, work = 0, max_work = MAX_WORK, lost = {} }
+  local progress = { intake_state = intake_state, topics = {}, work = 0, max_work = MAX_WORK, lost = {} }
   local is_left = take_all(call, progress, args.first_client)
   storing.store(call, args.uid_seed, progress.intake_state)
   local published = {}
