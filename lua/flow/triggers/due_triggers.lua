@@ -43,27 +43,22 @@ local function read_topic(call, intake_state, name)
   return intake.topic(call, intake_state, name)
 end
 
--- Chooses at most `limit` of the due triggers in `entries`, one of each client in turn. Returns their positions in
--- `entries`.
+-- Chooses at most `limit` of the due triggers in `entries`: the first of each client, then the second of each, and so
+-- on. Returns their positions in `entries`.
 local function in_turns(entries, first_client, limit)
-  local clients, positions = {}, {}
+  local counts, rounds, chosen = {}, {}, {}
   for i = 1, #entries, 2 do
     local _, client = triggers.parts(entries[i])
-    client = client or ''
-    if not positions[client] then
-      positions[client] = {}
-      clients[#clients + 1] = client
-    end
-    table.insert(positions[client], i)
+    local count = (counts[client or ''] or 0) + 1
+    counts[client or ''] = count
+    rounds[count] = rounds[count] or {}
+    table.insert(rounds[count], i)
   end
-  local chosen, round = {}, 1
-  repeat
-    local before = #chosen
-    for i = 0, #clients - 1 do
-      chosen[#chosen + 1] = #chosen < limit and positions[clients[(first_client + i) % #clients + 1]][round] or nil
+  for _, round in ipairs(rounds) do
+    for i = 0, math.min(#round, limit - #chosen) - 1 do
+      chosen[#chosen + 1] = round[(first_client + i) % #round + 1]
     end
-    round = round + 1
-  until #chosen == before
+  end
   return chosen
 end
 
