@@ -46,10 +46,10 @@ type AutodropParts = Omit<JobParts, 'config' | 'oneAtATime' | 'stopping'>;
 type AutodropLimits = MemoryLimits & Pick<Config, 'deliveryLog'> & { dropPolicy: DropPolicy };
 
 /**
- * The `autodrop` job frees memory when Redis stores more than the bus permits (the high mark), if possible until it
- * stores no more than a lower limit (the low mark). It drops records of the delivery log first, then dead letters and
- * batches, and delayed events last. If dropping all of these would not be enough (see shortage.ts), other data fills
- * Redis: then the job drops only records of the delivery log, and logs an error.
+ * The `autodrop` job frees memory. It begins when Redis stores more than the bus permits (the high mark), and ends, if
+ * possible, when Redis stores no more than a lower limit (the low mark). It drops records of the delivery log first,
+ * then dead letters and batches, and delayed events last. If dropping all of these would not be enough (see
+ * shortage.ts), other data fills Redis. Then the job drops only records of the delivery log, and logs an error.
  *
  * The policy `fair`, the default, takes dead letters and batches only from the clients that hold most. The policy
  * `oldest` takes the oldest, whoever has them. Each partition has its own job, which drops only data of this partition.
@@ -148,9 +148,9 @@ export class Autodrop {
   }
 
   /**
-   * Returns what this partition must drop, so that all partitions in its Redis together free `freeBytes`. The policy
-   * `fair` makes one plan for all these partitions, of which this partition takes the orders for its own subscribers.
-   * With `oldest`, each partition drops in proportion to the bytes that it holds.
+   * Returns what this partition must drop, so that all partitions in its Redis together free `freeBytes`. With the
+   * policy `fair`, there is one plan for all these partitions. From this plan, each partition takes the drop orders for
+   * its own subscribers. With `oldest`, each partition drops in proportion to the bytes that it holds.
    */
   async #plan({ holdings, own }: Shortage, freeBytes: number, signal: AbortSignal): Promise<DropOrder[]> {
     if (this.#limits.dropPolicy === 'oldest') {
@@ -163,8 +163,9 @@ export class Autodrop {
     const orders: DropOrder[] = [];
     for (const { token, bytes } of fairLosses(holdings, freeBytes)) {
       if (!tokens.has(token)) continue;
-      // Measure the oldest batches, because they may be much smaller than the mean. With 2,000 small batches before 20
-      // large ones, an estimate by the mean would take 16 plans of a second each.
+      // Count how many of the oldest batches have `bytes` together. They may be much smaller than the mean batch. With
+      // 2,000 small batches before 20 large ones, plans by the mean would free too little: it would take 16 plans of a
+      // second each.
       const { batches } = await measureOldest(this.#parts.partition, token, bytes, signal);
       if (batches > 0) orders.push({ token, maxDeleted: batches });
     }
@@ -209,8 +210,8 @@ export class Autodrop {
 }
 
 /**
- * Returns the first half of the remaining plan, at most MAX_SLICE batches and dead letters. Dropping all at once could
- * drop too much, because the plan is an estimate and the memory is measured only between two calls.
+ * Returns the first half of the remaining plan, at most MAX_SLICE batches and dead letters. The plan is an estimate,
+ * and the memory is measured only between two calls. So dropping the whole plan at once could drop too much.
  */
 function nextOf(plan: readonly DropOrder[]): DropOrder[] {
   return firstDropOrders(

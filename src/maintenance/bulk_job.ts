@@ -17,11 +17,14 @@ import { lastingJob } from './lasting_job.ts';
 const RUN_MS = 200;
 const REST_MS = 20;
 /**
- * A job that retries many dead letters stops while Redis is short of memory, because retries take memory. After this
- * time it looks again.
+ * A job that retries many dead letters stops while Redis is short of memory, because retries take memory. It measures
+ * the memory again after this time.
  */
 const SHORT_MS = 5000;
-/** Maximum dead letters that one script call counts, or changes. Such a call takes Redis a few milliseconds. */
+/**
+ * Maximum dead letters that one script call counts (COUNTED), or retries or purges (CHANGED). A call takes Redis a few
+ * milliseconds.
+ */
 const COUNTED = 1000;
 const CHANGED = 100;
 
@@ -37,9 +40,9 @@ type StepState = Reply<'count_bulk'>;
 type Part = Bulk & { tokenIndex: number };
 
 /**
- * Returns the handler of the job `bulk`, which retries or purges many dead letters. The job first counts them. When the
- * owner has confirmed the count, the job retries or purges them. Each script call also stores the progress, so the job
- * goes on where it stopped, even if a process is killed.
+ * Returns the handler of the `bulk` jobs, which retry or purge many dead letters for a client or for root (the owner).
+ * The first job counts them. When the owner has confirmed the count, another job retries or purges them. Each script
+ * call also stores the progress, so a job goes on where it stopped, even if a process is killed.
  */
 export function bulkJob({ partition, config, recorder, stopping, log }: BulkJobParts) {
   return lastingJob(async ({ job }, signal) => {
@@ -56,8 +59,8 @@ export function bulkJob({ partition, config, recorder, stopping, log }: BulkJobP
             return triedAgainIn(REST_MS);
           state = await step(String(owner), part);
         }
-        // Unless the operation is over, Redis knows where to go on. In the state `next`, the next subscriber follows.
-        // In the state `lost`, the call has changed nothing, because another worker has done this subscriber, or the
+        // Read in Redis where to go on, unless the operation is over. In the state `next`, another subscriber follows.
+        // In the state `lost`, this call has changed nothing: another worker has finished with this subscriber, or the
         // operation was cancelled or replaced.
         part = state === 'over' ? undefined : await read();
       }

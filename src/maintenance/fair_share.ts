@@ -89,8 +89,8 @@ export function firstDropOrders<Order extends { maxDeleted: number }>(
 }
 
 /**
- * An order says how much to drop from a subscriber's queue. Returns those orders of a plan that are not yet fulfilled,
- * each reduced by what was dropped for it: `dropped[i]` for `plan[i]`.
+ * Returns the drop orders of a plan that are not yet fulfilled. The `maxDeleted` of each is reduced by what was dropped
+ * for it: `dropped[i]` for `plan[i]`.
  */
 export function withoutDropped<Order extends { maxDeleted: number }>(
   plan: readonly Order[],

@@ -38,8 +38,8 @@ const WORKERS_IF_PARTITIONED = 3;
 
 interface MaintenanceParts extends Omit<JobParts, 'config' | 'stopping'> {
   /**
-   * The partitions for moving triggers. If ROUTEMASTER_MIN_REPLICAS is set, a call on them waits until that many
-   * replicas have the change.
+   * Used to move triggers between partitions. If ROUTEMASTER_MIN_REPLICAS is set, a call on these partitions waits
+   * until that many replicas have the change.
    */
   confirmed: Partitions;
   outbox: Outbox;
@@ -59,8 +59,8 @@ export class Maintenance {
   readonly #wakeups: Wakeups;
   readonly #scheduler: Scheduler;
   /**
-   * Watches for Ruby processes after a takeover. Undefined if the bus has several partitions: such a bus never takes
-   * over.
+   * Watches for processes of a Ruby Routemaster whose Redis this bus took over. Undefined for a bus with several
+   * partitions, which never takes over a Redis.
    */
   readonly #watchRuby: (() => Promise<void>) | undefined;
   #watching: Promise<void> | undefined;

@@ -40,8 +40,8 @@ export function periodicJobs(parts: JobParts): PeriodicJob[] {
   // The job `monitor` runs only in the control partition, because it sends the figures of the whole bus.
   const sendsFigures = config.metricService !== 'prometheus' && partition === partitions.control;
   return [
-    // Usually this job does not wait for its interval: a process that stores something and notices that memory is short
-    // queues it immediately.
+    // Usually this job does not wait for its interval: when a process stores something and notices that memory is
+    // short, it queues the job immediately.
     {
       name: 'autodrop',
       everyMs: isAlone ? 30_000 : 120_000,
@@ -55,8 +55,8 @@ export function periodicJobs(parts: JobParts): PeriodicJob[] {
     // Moves due jobs to the list from which workers take them, in case the scheduler has missed them.
     { name: 'schedule', everyMs: isAlone ? 60_000 : 300_000, run: () => promoteAllDue(partition) },
     // Takes jobs back from workers that were killed, so that other workers can run them. A starting process queues this
-    // job for all partitions at once (`isUrgent`). With a delay, the job would never run on a host that kills each
-    // process after a few seconds.
+    // job for all partitions at once (`isUrgent`). If it queued the job later, the job would never run on a host that
+    // kills each process after a few seconds.
     {
       name: 'scrub',
       everyMs: isAlone ? config.leaseMs / 2 : config.leaseMs,

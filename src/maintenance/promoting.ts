@@ -12,7 +12,8 @@ interface Promoted {
    */
   nextDueMs: number | undefined;
   /**
-   * The time until the first entry of each kind in AGENDA is due. 0 if it is due now, undefined if there is no entry.
+   * For each kind in AGENDA (delayed events, triggers and join keys), the time until its first entry is due. 0 if the
+   * entry is due now, undefined if there is no entry.
    */
   agendaDueMs: Record<AgendaKind, number | undefined>;
 }

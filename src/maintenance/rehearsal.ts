@@ -38,8 +38,8 @@ export interface Rehearsal extends FoundBatches {
 }
 
 /**
- * Reads what a takeover would find in this Redis. Changes nothing. Throws BootError if this Redis has the data of no
- * bus. Also throws StorageUnavailable or StorageFull.
+ * Reads what a takeover would find in this Redis. Changes nothing. Throws BootError if no bus has stored data in this
+ * Redis. Also throws StorageUnavailable or StorageFull.
  */
 export async function rehearse(partition: Partition, parts: RehearsalParts): Promise<Rehearsal> {
   const { keys } = partition;

@@ -60,9 +60,9 @@ export function sampleJob(parts: { config: Config; partitions: Partitions; log: 
     const reading = { atMs: found.nowMs, subscribers, totalsOf, topics, memory, partitions: ofPartitions };
     const beforeMs = before?.atMs ?? 0;
     let standings: string | undefined = packStandings(standingsAt(reading, before));
-    // The first of `samples` is that of the whole bus, and is stored first. If it came late, the history of the bus
-    // would have a gap. A late sample of a topic or subscriber leaves no gap: until it comes, the figures count as
-    // unchanged.
+    // The sample of the whole bus is the first of `samples`, and is stored first. If it came late, the history of the
+    // bus would have a gap. A late sample of a topic or subscriber leaves no gap: until it comes, the figures of the
+    // topic or subscriber count as unchanged.
     for (const [partition, its] of Map.groupBy(samples, (sample) => partitions.ofSubject(sample)))
       for (const slice of slicesOf(its, SAMPLES_PER_CALL)) {
         await partition.run('sample', { ...steps, standings, beforeMs, samples: slice });
@@ -72,8 +72,9 @@ export function sampleJob(parts: { config: Config; partitions: Partitions; log: 
 }
 
 /**
- * Returns the totals of each partition, or undefined if there is only one. A partition that cannot be reached keeps the
- * totals of the previous sample. Otherwise the totals of the bus would fall, and jump when the partition is back.
+ * Returns how many events each partition has published, delivered, failed and dropped. Returns undefined if there is
+ * only one partition. A partition that cannot be reached keeps the totals of the previous sample. Otherwise the totals
+ * of the bus would fall, and jump when the partition is back.
  */
 function totalsByPartition(
   { all }: Partitions,
@@ -163,9 +164,9 @@ function samplesOf({ bus, topics, subscribers }: AllFigures, limit: number, befo
 }
 
 /**
- * Returns functions that return the figures of a topic or subscriber in `before`, the previous sample. A topic or
- * subscriber that is missing there is new, so its figures were 0. But if there are several partitions, it may only have
- * been unreachable. Then the functions return undefined, as they do without a previous sample.
+ * Returns two functions. They return the figures of a topic or of a subscriber in `before`, the previous sample. A
+ * topic or subscriber that is missing there is new, so its figures were 0. But with several partitions, its partition
+ * may just have been unreachable. Then the functions return undefined, as they do without a previous sample.
  */
 function figuresBefore(before: Standings | undefined) {
   const topics = new Map(before?.topics.map(({ name, totalPublished }) => [name, totalPublished]));

@@ -81,8 +81,8 @@ export class Scheduler {
 
   /**
    * Begins to publish what is due of one kind, such as triggers. Returns how long (ms) the scheduler may sleep for this
-   * kind: until its next entry is due, or Infinity if there is none. While entries are being published it is Infinity
-   * too: the end of the publishing wakes the scheduler.
+   * kind: until its next entry is due. Returns Infinity if there is no entry. Also returns Infinity while entries are
+   * being published, because the end of the publishing wakes the scheduler.
    */
   #sleepFor(kind: AgendaKind, dueMs: number | undefined): number {
     const publishDue = this.#parts.agenda[kind];

@@ -61,9 +61,9 @@ export async function takenOverAtMs(partition: Partition): Promise<number | unde
 }
 
 /**
- * Makes the numbers of a partition's new outbox entries higher than those that the other partitions have applied. This
- * is needed if the partition's Redis has lost its last number: the others would ignore entries with lower numbers. It
- * is done before the script `adopt` stores the layout version, because other processes may accept events from then on.
+ * Makes a partition number its new outbox entries higher than any of its entries that the other partitions have
+ * applied. Otherwise, if its Redis has lost the last number, the others would ignore the new entries. This is done
+ * before the script `adopt` stores the layout version, because other processes may accept events from then on.
  */
 async function continueOutbox(partition: Partition, others: readonly Partition[], log: Log): Promise<void> {
   const applied = await Promise.all(

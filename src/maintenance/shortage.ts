@@ -51,8 +51,8 @@ export async function lastingShortage(
 
 /**
  * Measures what autodrop can drop from all partitions in the Redis of `partition`. Returns undefined if `signal` is
- * aborted before the end. If this call joins a measurement that another job has begun (see `measureHoldings`), only the
- * signal of that job ends it.
+ * aborted before the end. But this call may join a measurement that another job has begun (see `measureHoldings`). Then
+ * only the signal of that job ends the measurement.
  */
 export async function measureShortage(
   partitions: Partitions,
@@ -75,10 +75,10 @@ export async function measureShortage(
 }
 
 /**
- * Returns the bytes of the outbox entries that wait in `partition` for other partitions: of all entries, and of the
- * staying ones. An entry stays in this Redis, as a batch, if its target (one of `there`) is in it too. The target is
- * known only of entries that were set aside for a slow partition. All others count as staying, so `staying` may be too
- * high.
+ * Returns the bytes of the outbox entries in `partition`: of all entries, and of those that stay in this Redis as
+ * batches when they are moved (`staying`). An entry stays if its target is one of `there`, the partitions in this
+ * Redis. The target is known only of entries that were set aside for a slow partition. All others count as staying, so
+ * `staying` may be too high.
  */
 async function readOutboxes(partition: Partition, there: readonly Partition[]) {
   const [outbox, aside] = await partition.command((redis, keys) =>
@@ -91,14 +91,15 @@ async function readOutboxes(partition: Partition, there: readonly Partition[]) {
 }
 
 /**
- * If the estimates lack more than this part of the stored data, all batches are measured. Otherwise a client with too
- * low an estimate, by chance or on purpose, would lose nothing, and other clients would lose data in its place.
+ * If the estimates leave more than this part of the stored data unexplained, all batches are measured. Otherwise a
+ * client whose estimate is too low, by chance or on purpose, would lose nothing, and other clients would lose data in
+ * its place.
  */
 const MAX_UNEXPLAINED = 1 / 8;
 
 /**
- * Returns, for each of these partitions, how many bytes each subscriber and client holds there. The partitions are in
- * one Redis. The bytes are estimates. But if all estimates together are too far below the memory that Redis uses
+ * Returns, for each of these partitions of one Redis, the bytes that each subscriber holds there, and those of the
+ * delayed events of each topic. These are estimates. But if they add up to much less than the memory that Redis uses
  * (MAX_UNEXPLAINED), all batches are measured, one partition after the other. A million batches take about 4 s, and
  * each script call blocks Redis for 0.3 ms. Returns undefined if `signal` is aborted meanwhile.
  */
@@ -128,12 +129,13 @@ function droppableIn(found: readonly Holdings[]): number {
 
 /**
  * Returns the size (bytes) to which autodrop should reduce the stored data. It depends on `otherBytes`, the data that
- * autodrop cannot drop. `stayingBytes` of these are outbox entries: once moved, they are batches in this Redis, and can
- * be dropped.
- * - Up to `lowMark`, as usual: `lowMark`.
- * - Between `lowMark` and `highMark`: halfway from `otherBytes` to `highMark`, so that the queues keep some room.
- * - Above `highMark` only because of `stayingBytes`: halfway from `highMark` to `max`.
- * - Otherwise: undefined, because dropping would not help.
+ * autodrop cannot drop. This includes `stayingBytes` of outbox entries: once moved, they are batches in this Redis, and
+ * can be dropped.
+ * - If `otherBytes` is at most `lowMark`, returns `lowMark`.
+ * - If it is between `lowMark` and `highMark`, returns the middle of `otherBytes` and `highMark`, so that the queues
+ *   keep some room.
+ * - If it is above `highMark` only because of `stayingBytes`, returns the middle of `highMark` and `max`.
+ * - Otherwise returns undefined, because dropping would not help.
  */
 function targetOf(
   { used, max, lowMark, highMark }: Memory,

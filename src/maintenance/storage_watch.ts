@@ -35,8 +35,8 @@ export async function requireData(partitions: readonly Partition[], log: Log): P
 }
 
 /**
- * Maximum time for which a request waits for a check of all Redises (`look`). It is short, because one Redis that hangs
- * would hold up even requests that do not need it.
+ * Maximum time for which a request waits for a check of all Redises (`look`). It is short: if one Redis hangs, even
+ * requests that need only other Redises wait this long.
  */
 const PATIENCE_MS = 100;
 /**
@@ -53,7 +53,10 @@ const FRESH_MS = 1000;
 export class StorageWatch {
   readonly #partitions: readonly Partition[];
   readonly #log: Log;
-  /** Sum of the partitions' `connections` when the last look began. If it has grown since, `check` looks again. */
+  /**
+   * Sum of the partitions' `connections` (connections made so far) when the last look began. If it has grown since,
+   * `check` looks again.
+   */
   #checkedConnections = 0;
   #lookedAtMs = Number.NEGATIVE_INFINITY;
   /** What the last look found wrong with each partition that answered; undefined if nothing. */
@@ -74,9 +77,9 @@ export class StorageWatch {
    * Refuses requests after Redis has lost the data of the bus, until a starting process prepares Redis anew. Otherwise
    * the bus would accept events that reach no subscriber, and tell existing clients that they do not exist.
    *
-   * Returns undefined if Redis need not be looked at first. Otherwise resolves when a look at Redis has ended, and
-   * rejects with StorageUnavailable if the data is lost. A look is needed after the data was lost, and after each new
-   * connection, which may lead to a Redis without the data.
+   * A request must wait for a look at Redis if the data was lost, or if there is a new connection, which may lead to a
+   * Redis without the data. In these cases, returns a promise that resolves when the look has ended, and rejects with
+   * StorageUnavailable if the data is lost. Otherwise returns undefined.
    */
   check(): Promise<void> | undefined {
     let connections = 0;

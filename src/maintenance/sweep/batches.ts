@@ -64,7 +64,10 @@ export async function sweepBatches(walk: Walk, maxJobs: number): Promise<Seen> {
   return seen;
 }
 
-/** Adds batches without a job to `jobless`. Some may just have been deleted, together with their jobs. */
+/**
+ * Adds batches without a job to `jobless`. They are checked again before their repair: some may just have been deleted,
+ * together with their jobs.
+ */
 async function noteJobless(walk: Walk, bids: string[], jobless: Set<string>, maxJobs: number): Promise<void> {
   for (const slice of slices(bids)) {
     const jobs = slice.map((bid) => packJob('batch', [bid]));

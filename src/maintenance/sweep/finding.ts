@@ -1,6 +1,6 @@
 /**
- * The kinds of findings. The value says what the `name` of such a finding is: with `bid`, it is the id of a batch.
- * INTERNALS.md describes each repair.
+ * The kinds of findings. The value of a kind says by what its findings are named, for example by the id of a batch
+ * (`bid`). INTERNALS.md describes each repair.
  */
 export const FINDING_KINDS = {
   batch_unindexed: 'bid',

@@ -59,9 +59,9 @@ export class JobSweep {
   }
 
   /**
-   * Returns the jobs that this sweep checks, from the index of the queue, each with a count of 0. `#countPlaces` then
-   * counts in how many places each job is; one is right. Also repairs the index: if a job's batch is gone and no worker
-   * has the job, the job is removed.
+   * Reads the index of the queue. Returns the jobs that this sweep checks, each with a count of 0: `#countPlaces` then
+   * counts the places of each job, and one place is right. Also repairs the index: if a job's batch is gone and no
+   * worker has the job, the job is removed.
    */
   async #readIndex(): Promise<Map<PackedJob, number>> {
     const known = new Map<PackedJob, number>();
@@ -109,9 +109,9 @@ export class JobSweep {
   }
 
   /**
-   * Repairs jobs that seemed wrong when they were compared with the index of the queue. The index may have changed
-   * since, so it is read again. If `indexed` is 1, repairs only jobs that are still in it. If `indexed` is 0, repairs
-   * only jobs that are still missing in it.
+   * Repairs jobs that seemed wrong. The index of the queue may have changed since they were compared with it, so it is
+   * read again. If `indexed` is 1, repairs only jobs that are still in the index. If `indexed` is 0, repairs only jobs
+   * that the index still lacks.
    */
   async #repairThose(suspects: Iterable<PackedJob>, { indexed }: { indexed: 0 | 1 }): Promise<void> {
     for (const slice of slices(suspects)) {

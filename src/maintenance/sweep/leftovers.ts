@@ -20,8 +20,9 @@ export async function sweepLeftovers(walk: Walk, seen: Seen): Promise<void> {
 }
 
 /**
- * Takes apart the name of a counter. Returns its topic or subscriber, and the total to which the script `fold` adds the
- * count if the topic or subscriber was removed. Returns undefined for a counter that belongs to neither.
+ * Returns the topic or subscriber of a counter, and the total to which the script `fold` adds the counter if the topic
+ * or subscriber was removed. Returns undefined for a counter of the whole bus. `field` is the counter's name and tags,
+ * packed.
  */
 function seriesIn(field: Buffer) {
   const { name = '', tags = {} } = unpackField(field) ?? {};

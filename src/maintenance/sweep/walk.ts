@@ -120,9 +120,9 @@ export class Walk {
   }
 
   /**
-   * Runs a script for a list (the first array in `args`), and calls `note` with the reply. If the script fails because
-   * a key is unreadable, runs it again for one element of the list at a time, so that only the elements with an
-   * unreadable key are skipped.
+   * Runs a script for a list (the first array in `args`), and calls `note` with the reply. If a key is unreadable, the
+   * script fails for the whole list. Then it runs again for each element of the list on its own, so that only the
+   * elements with an unreadable key are skipped.
    */
   async runForEach<N extends ScriptName>(script: N, args: Arguments<N>, note = (_: Reply<N>) => {}) {
     const reply = await this.skippable(this.run(script, args));
