@@ -8,7 +8,7 @@ import { pairsOf } from '../store/replies.ts';
 const FIELDS_PER_SCAN = 1000;
 /** Number of counters that are decoded in one turn of the event loop. 500 take about 2 ms. */
 const COUNTERS_PER_TURN = 500;
-/** One encoder serves all fields, because making one allocates 2 KiB and takes longer than encoding a field. */
+/** One encoder serves all fields, because making an encoder allocates 2 KiB and takes longer than encoding a field. */
 const ENCODER = new Encoder();
 
 export type Tags = Readonly<Record<string, string>>;
@@ -51,7 +51,10 @@ function text(value: unknown): string {
   throw new TypeError('not text');
 }
 
-/** Reads a hash of counters in pieces, since a large one would block Redis. Throws StorageUnavailable. */
+/**
+ * Reads a hash of counters in pieces, because reading a large hash at once would block Redis. Throws
+ * StorageUnavailable.
+ */
 export async function readPacked(partition: Partition, name: 'counters' | 'counters_reported') {
   // The result is a Map, because HSCAN may return a field twice. `callBuffer` returns bytes; `hscan` would damage the
   // binary fields by decoding them as UTF-8.
@@ -67,8 +70,8 @@ export async function readPacked(partition: Partition, name: 'counters' | 'count
 }
 
 /**
- * Reads all counters of the partitions that can be reached. `missing` has the other partitions. A counter that two
- * partitions have comes twice; its counts are not added up. Skips unreadable fields with a warning. Throws
+ * Reads all counters of the partitions that can be reached. `missing` has the other partitions. If two partitions have
+ * the same counter, it comes twice; its counts are not added up. Skips unreadable fields with a warning. Throws
  * StorageUnavailable if no partition can be reached.
  */
 export async function readCounts(

@@ -119,9 +119,9 @@ export class Counters {
   }
 
   /**
-   * Returns the counts of this process that Redis refuses at present, for a counter of the whole bus. Returns none
-   * while flushes succeed, because the counts then reach Redis within the flush interval. Also returns none after the
-   * reply to a flush was lost, because Redis may already have added the counts.
+   * `name` is a counter of the whole bus. Returns the counts that this process has for it, and that Redis refuses at
+   * present. Returns none while flushes succeed, because the counts then reach Redis within the flush interval. Also
+   * returns none after the reply to a flush was lost, because Redis may already have added the counts.
    */
   notAccepted(name: CounterName): { tags: Tags; value: number }[] {
     const outgoing = this.#outgoing.get(this.#partitions.control);
@@ -159,8 +159,8 @@ export class Counters {
   }
 
   /**
-   * First repeats the flushes (transmissions of counts) to this partition that have failed. Then sends the counts in
-   * memory (`counted`) as new flushes. If a flush fails again, throws and leaves the counts in memory.
+   * First sends again the flushes (transmissions of counts) that this partition has not confirmed. Then sends the
+   * counts in memory (`counted`) as new flushes. Throws if a flush fails; what was not confirmed stays in memory.
    */
   async #sendAll(outgoing: Outgoing, counted: readonly [id: string, cell: Cell][]): Promise<void> {
     await this.#send(outgoing);

@@ -5,7 +5,7 @@ export interface Family {
   name: string;
   help: string;
   type: 'counter' | 'gauge';
-  /** Maps each tag that Prometheus shows to the name of its label there. Other tags are left out. */
+  /** For each tag that Prometheus shows, the name of its label there. Other tags are left out. */
   labels: Readonly<Record<string, string>>;
   /** The figure is divided by this number for Prometheus: 1000 turns ms into seconds. */
   perUnit: number;

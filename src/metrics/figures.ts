@@ -42,17 +42,17 @@ export interface FigureParts {
 }
 
 /**
- * Returns all figures of the partitions that can be reached. Leaves out counters that this release does not know,
- * because it cannot tell which of their tags are tokens, which must be replaced by public names. Throws
- * StorageUnavailable if no partition can be reached.
+ * Returns all figures of the partitions that can be reached. Leaves out counters that this release does not know: it
+ * cannot tell which of their tags are tokens, and tokens must be replaced by public names. Throws StorageUnavailable if
+ * no partition can be reached.
  */
 export async function collectFigures(parts: FigureParts): Promise<Figure[]> {
   const { partitions, limits, publicNames, log } = parts;
   const [read, reading] = await Promise.all([readCounts(partitions, log), readGauges(partitions, limits)]);
   const missing = [...new Set([...read.missing, ...reading.missing])];
   // When a topic or subscriber is removed, its partition adds its counts to a total (`isTotalOfRemoved`). Prometheus
-  // gets only the sum of these totals. If a partition is missing, the sum would fall, which Prometheus would take for a
-  // restart of the counter. So the totals are left out then.
+  // gets only the sum of these totals. If a partition is missing, the sum would fall, and Prometheus would take that
+  // for a restart of the counter. So the totals are left out while a partition is missing.
   const isWhole = (count: Count) => missing.length === 0 || !isTotalOfRemoved(count.name, count.tags);
   const counts = read.counts.filter((count) => COUNTER_NAMES.has(count.name) && isWhole(count));
   const tokens = new Set(reading.subscribers.map(({ token }) => token));

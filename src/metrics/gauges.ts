@@ -16,15 +16,15 @@ import { sumOf } from '../sum.ts';
 /** Number of subscribers whose gauges are read in one turn of the event loop. 100 take about 2 ms. */
 const SUBSCRIBERS_PER_TURN = 100;
 
-/** A worker that was last heard of longer ago than `leaseMs` is dead. */
+/** A worker is dead if it was last heard of more than `leaseMs` ago. */
 export type GaugeLimits = MemoryLimits & Pick<Config, 'leaseMs'>;
 
 /**
  * The gauges of the partitions that can be reached. `missing` has the other partitions. `memory` is that of the fullest
  * Redis. `replicas` is the smallest number of replicas that any Redis has. `cpuSeconds` is the CPU time of all Redises
- * together since they started; it is empty if one cannot be reached, because the sum of the others would be too low.
- * `begunAtMs` is when the bus began. If a partition has lost its data since and begun anew, it is the time of this new
- * beginning. It is undefined if release 1.0.0 began the bus, because that release stored no time.
+ * together since they started; it is empty if a Redis cannot be reached, because the sum of the others would be too
+ * low. `begunAtMs` is when the bus began, or when a partition that had lost its data began anew. It is undefined if
+ * release 1.0.0 began the bus, because that release stored no time.
  */
 export type GaugeReading = Awaited<ReturnType<typeof readGauges>>;
 

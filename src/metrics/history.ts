@@ -108,8 +108,9 @@ export class History {
   }
 
   /**
-   * Returns how many events the bus has dropped for want of memory within the last `ms`, as far as there are samples.
-   * The last one was dropped at most `agoMs` before the newest sample. Returns undefined if none were dropped.
+   * Returns how many events the bus has dropped for want of memory within the last `ms`, as far as samples show it. The
+   * last of these events was dropped at most `agoMs` before the newest sample. Returns undefined if no event was
+   * dropped.
    */
   async droppedWithin(ms: number): Promise<{ events: number; agoMs: number } | undefined> {
     const kept = Math.ceil(ms / STEPS.coarse.ms) + 1;
@@ -178,16 +179,16 @@ interface Change {
   now: AnyFigures;
   before: AnyFigures;
   /**
-   * Time between the two samples, in intervals of the history (`ms` in STEPS): 1, or more if samples are missing
-   * between them because no worker ran.
+   * Time from the sample `before` to the sample `now`, in intervals of the history (`ms` in STEPS). It is 1, or more if
+   * samples are missing between the two because no worker ran.
    */
   slots: number;
 }
 
 /**
  * Returns how the figures of the bus, a topic or a subscriber changed from each sample of the bus to the next. A slot
- * identifies a sample: its time divided by the interval between samples. `sampled` has the slots of the samples of the
- * bus, and each change has such a slot as its key.
+ * is the time of a sample, divided by the interval between samples. `sampled` has the slots of the samples of the bus.
+ * The key of a change is the slot of the later sample.
  *
  * A topic or subscriber has an entry in `entries` only when its figures had changed and it was among the busiest. At
  * any other slot, its figures count as unchanged.

@@ -59,8 +59,8 @@ interface HistoryParts {
   publicNames: PublicNames;
   topics: { has(name: string): Promise<boolean> };
   /**
-   * `owners` returns the tokens of all clients that have a subscriber or a join. When a viewer names a subscriber by
-   * its public name, the route looks for a token with this name among them.
+   * `owners` returns the tokens of all clients that have a subscriber or a join. A viewer names a subscriber by its
+   * public name, and the route looks for the token with this name among them.
    */
   subscribers: { has(token: string): Promise<boolean>; owners(): Promise<string[]> };
 }
@@ -73,9 +73,9 @@ export function historyApi(parts: HistoryParts): Route[] {
   const { history, publicNames, topics, subscribers } = parts;
 
   /**
-   * Finds a subscriber by its token; a viewer gives the public name instead. Throws if there is none, or if a client
-   * asks for a subscriber or join that is not its own. In the result, `name` is the token, and `priceInCalls` is what
-   * the search for a public name costs in the rate limit.
+   * Finds a subscriber by its token or, for a viewer, by its public name. Throws if there is no such subscriber, or if
+   * a client asks for a subscriber or join that is not its own. In the result, `name` is the token, and `priceInCalls`
+   * is what the search for a public name costs in the rate limit.
    */
   const subscriberOf = async (caller: Caller, name: string) => {
     if (caller.role === 'client' && ownerOf(name) !== caller.token)

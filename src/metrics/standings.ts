@@ -16,8 +16,8 @@ const RATE_DIGITS = 4;
  */
 const STANDINGS_KEPT_MS = 10_000;
 /**
- * Stored figures are outdated after this time. A listing then asks Redis which subscribers there are. The job `sample`
- * stores new figures every ten seconds while a worker runs.
+ * Stored figures are outdated after this time. A call that lists subscribers then asks Redis which subscribers there
+ * are. The job `sample` stores new figures every ten seconds while a worker runs.
  */
 const OUTDATED_MS = 30_000;
 
@@ -40,7 +40,7 @@ export interface Standing {
   totalDelivered: number;
   /** The same for failed events. */
   totalFailed: number;
-  /** Since when the rates are known. */
+  /** Time at which the measurement of the rates began. */
   sinceMs: number;
 }
 
@@ -70,8 +70,8 @@ export interface Standings {
   members: number;
   memory: { used: number; highMark: number | null; growth: number };
   /**
-   * The totals of each partition when it was last reached; null for one that never was. Undefined if there is one
-   * partition.
+   * The totals of each partition when it was last reached; null for a partition that was never reached. Undefined if
+   * there is only one partition.
    */
   partitions?: (PartitionTotals | null)[] | undefined;
 }
@@ -110,8 +110,8 @@ const NOTHING = {
 };
 
 /**
- * Returns the figures of all subscribers and topics at the time of `reading`. Their rates are calculated from `before`,
- * the previous sample, and are 0 without it. A subscriber or topic that came after `before` began with nothing.
+ * Returns the figures of all subscribers and topics at the time of `reading`. Their rates are calculated from the
+ * changes since `before`, the previous sample. Without a previous sample, the rates are 0.
  */
 export function standingsAt(reading: StandingsReading, before: Standings | undefined): Standings {
   const { atMs, memory } = reading;
@@ -119,8 +119,8 @@ export function standingsAt(reading: StandingsReading, before: Standings | undef
   const known = new Map(membersOf(before).map((each) => [each.token, each]));
   const rate = (now: number, then: number | undefined, last: number | undefined, sinceMs = 0) =>
     then === undefined ? 0 : mean(last ?? 0, ((now - then) * 1000) / elapsedMs, elapsedMs, atMs - sinceMs);
-  // The previous figures of a subscriber or topic that the previous sample (`before`) lacks: it is new, so they were 0.
-  // Undefined if there are several partitions, because its partition may only have been unreachable then.
+  // The previous figures of a subscriber or topic that the previous sample (`before`) lacks. It is new, so its figures
+  // were 0. But with several partitions they are unknown: its partition may just have been unreachable.
   const newcomer = before && !reading.partitions ? { ...NOTHING, sinceMs: before.atMs } : undefined;
   const all = reading.subscribers.map((each): Standing => {
     const last = known.get(each.token) ?? newcomer;
