@@ -69,8 +69,8 @@ async function copyGroup(moving: Moving, group: readonly Copied[]): Promise<void
 }
 
 /**
- * Returns the partitions of the target to which a whole key is copied. Undefined if its elements are divided among the
- * partitions, for example by subscriber.
+ * Returns the partitions of the target that get a copy of the whole key. Undefined if the elements of the key are
+ * divided among the partitions, for example by subscriber.
  */
 async function placesOf(
   moving: Moving,
@@ -130,8 +130,8 @@ async function send(writes: Writes): Promise<void> {
     await partition.command(async (redis) => {
       const pipeline = redis.pipeline();
       for (const [verb, ...args] of commands) pipeline.call(String(verb), ...args);
-      // The reply to EXEC is itself a list of replies, and one of them may be an error. `flat` puts them beside the
-      // others.
+      // The reply to EXEC is itself a list of replies, one of which may be an error. `flat` takes them out of this
+      // list, so that `find` sees the error.
       const failed = (await replies(pipeline)).flat().find((reply) => reply instanceof Error);
       if (failed) throw failed;
     });

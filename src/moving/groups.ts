@@ -8,7 +8,7 @@ import { KeyReader } from './key_reader.ts';
  */
 const GROUP_BYTES = 8_000_000;
 const PIECE_BYTES = 1_000_000;
-/** Number of elements to ask for so that one command reads a whole key. No key of up to PIECE_BYTES has so many. */
+/** A command that asks for this many elements reads a whole key. No key of up to PIECE_BYTES has so many. */
 const WHOLE = 1_000_000;
 /** For each type of key, the command that counts its elements (for a string, its bytes). */
 export const LENGTH = {
@@ -38,7 +38,7 @@ export async function* groupsOf(source: Partition, keys: readonly FoundKey[]): A
   let sum = 0;
   for (const [index, found] of keys.entries()) {
     const [bytes, expiresMs] = answers[index] ?? [null, 0];
-    // A key without a size has expired since the scan.
+    // Redis gives no size for a key that has expired since the scan.
     if (bytes === null) continue;
     // A key of more than PIECE_BYTES counts as PIECE_BYTES, because only one piece of it is in memory at a time.
     sum += Math.min(bytes, PIECE_BYTES);

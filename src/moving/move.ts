@@ -27,8 +27,8 @@ interface Move {
   target: Side;
   leaseMs: number;
   /**
-   * If false, other connections that run scripts in the source's Redis make the move fail, because processes of this
-   * bus may have them. If true, such connections are ignored: the user has said that they belong to another bus.
+   * If false, the move fails when other connections run scripts in the source's Redis, because they may be connections
+   * of this bus. If true, such connections are ignored: the user has said that they belong to another bus.
    */
   ignoresCallers: boolean;
   /** Called with the number of keys copied so far, and with the approximate number of all keys. */
@@ -74,8 +74,8 @@ async function moveAll(parts: Move): Promise<Comparison> {
   const stored = await begunOrNew(parts);
   if (stored.doneMs !== undefined) {
     // An earlier run has moved all data. During a move, the target has a text (`fillingText`) in place of its number of
-    // partitions, so that no process starts there. If the text is still there, the earlier run was cut off before it
-    // stored the number. So this run stores the number.
+    // partitions. If the text is still there, the earlier run was cut off before it stored the number. So this run
+    // stores the number.
     if ((await readCount(target)) !== fillingText(stored))
       throw new BootError(`This bus was moved to ${stored.to} already.`);
     await storeCount(target, String(stored.partitions));
@@ -164,9 +164,9 @@ function compare(source: KeyCounts, target: KeyCounts): Comparison {
 }
 
 /**
- * Lets processes start on the target. They can start as soon as the number of partitions is stored, so this is the last
- * step. The step before it stores in the source that the move is done. Otherwise a repeated `bin/move` would copy old
- * data over new data.
+ * Lets processes start on the target. They can start as soon as it has the number of partitions, so this number is
+ * stored last. Before that, the source records that the move is done. Without this record, a repeated `bin/move` would
+ * copy old data over new data.
  */
 async function finish({ source, target }: Move, stored: StoredMove): Promise<void> {
   for (const partition of target.partitions.all)
