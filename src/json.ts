@@ -25,8 +25,8 @@ export const SHORT_TEXT = 65_536;
  */
 export const MAX_CHARACTERS_PER_BYTE = 6;
 /**
- * Maximum digits of a whole number. 64-bit numbers have up to 20 digits. Converting a number of millions of digits
- * would take seconds.
+ * Maximum digits of a whole number: 64-bit numbers have up to 20. A longer number is refused without converting it to a
+ * BigInt, which would take seconds for millions of digits.
  */
 const MAX_DIGITS = 20;
 const CHARACTER = /[^ \t\r\n]/g;

@@ -6,7 +6,7 @@ import { replyBehind, StorageFull, StorageUnavailable } from './errors.ts';
 /** Maximum time to write the last lines of the log when the process ends. */
 const FLUSH_MS = 1000;
 
-/** Minimum time between two lines with the same message about a Redis that fails, or about data that was skipped. */
+/** Minimum time between two lines with the same message about a failing Redis, or about unreadable data. */
 const FAILING_EVERY_MS = 60_000;
 
 export type Log = pino.Logger;
