@@ -9,6 +9,7 @@ import { eventJson } from '../../src/delivering/legacy_event.ts';
 const packed = (value: unknown) => Buffer.from(encode(value, { useBigInt64: true }));
 const legacy = (members: Record<string, unknown>) => packed(['e', members]);
 const read = (stored: Buffer) => JSON.parse(eventJson(stored).toString());
+const dataOf = (bytes: number[]) => read(Buffer.from([0x92, 0xa1, 0x65, 0x81, 0xa1, 0x64, ...bytes])).data;
 
 describe('a legacy event', () => {
   test('is delivered as today’s are, with an id made of its bytes', () => {
@@ -29,11 +30,22 @@ describe('a legacy event', () => {
     assert.ok(text.endsWith('"data":[18446744073709551615,-9223372036854775808,{"n":1}]}'), text);
   });
 
-  test('has text where Ruby packed it as binary, or a number as a key', () => {
+  test('has text where Ruby packed it as binary, and keys that are no text', () => {
     const event = legacy({ t: 1, o: 'w', y: 'noop', u: Buffer.from('https://é/') });
     assert.equal(read(event).url, 'https://é/');
-    const numbered = Buffer.from([0x92, 0xa1, 0x65, 0x81, 0xa1, 0x64, 0x81, 0x01, 0xc3]);
-    assert.deepEqual(read(numbered).data, { 1: true });
+    assert.deepEqual(dataOf([0x82, 0x01, 0xc3, 0xc4, 0x01, 0x6b, 0xc2]), { 1: true, k: false });
+  });
+
+  test('has a replacement character for bytes that are no UTF-8, and no other character changes', () => {
+    assert.equal(dataOf([0xa3, 0xc3, 0x28, 0x61]), '\ufffd(a');
+    assert.equal(dataOf([0xa2, 0x61, 0xe2]), 'a\ufffd', 'cut off at its end');
+    assert.equal(dataOf([0xa3, 0xed, 0xa0, 0x80]), '\ufffd\ufffd\ufffd', 'a lone surrogate');
+    assert.deepEqual(dataOf([0x81, 0xa1, 0xff, 0x01]), { '\ufffd': 1 });
+  });
+
+  test('has a member __proto__ if that was published', () => {
+    const packed = Buffer.from([0x81, 0xa9, ...Buffer.from('__proto__'), 0x01]);
+    assert.deepEqual(dataOf([...packed]), JSON.parse('{"__proto__":1}'));
   });
 
   test('says just what was published, whatever that is', () => {
@@ -46,6 +58,18 @@ describe('a legacy event', () => {
         assert.equal(JSON.stringify(event), JSON.stringify(expected));
       }),
     );
+  });
+
+  test('has numbers of every length, and long texts and lists', () => {
+    const numbers = [0, 127, 128, 255, 256, 65_535, 65_536, 2 ** 32 - 1, 2 ** 32, -1, -32, -33, -128, -129];
+    const lower = [-32_768, -32_769, -(2 ** 31), -(2 ** 31) - 1, 1.5, 1e300];
+    const texts = [31, 32, 255, 256, 65_535, 65_536].map((length) => 'é'.repeat(length));
+    const long = Array.from({ length: 70_000 }, (_, index) => index);
+    const members = Object.fromEntries(long.map((number) => [`k${number}`, number]));
+    for (const d of [[...numbers, ...lower], texts, long, members]) {
+      assert.deepEqual(read(Buffer.from(encode(['e', { d }]))).data, d);
+    }
+    assert.deepEqual(dataOf([0xca, 0x3f, 0xc0, 0, 0]), 1.5);
   });
 
   describe('throws RangeError if its bytes are no event', () => {
