@@ -1,12 +1,12 @@
 import { otherMeanings } from './config/ruby_variables.ts';
 import { environmentWarnings, readConfig } from './config.ts';
-import { BootError, messageOf } from './errors.ts';
+import { BootError } from './errors.ts';
 import { createLog } from './log.ts';
 import { type Rehearsal, rehearse } from './maintenance/rehearsal.ts';
 import { reportOf } from './maintenance/rehearsal_report.ts';
 import { start } from './processes/lifecycle.ts';
 import { checkEnvironment, endWithUsage, environmentFor } from './processes/usage.ts';
-import { connectOne } from './store/connection.ts';
+import { connectOne, reasonOf } from './store/connection.ts';
 import { Partition } from './store/partition.ts';
 import { throwForOperator } from './store/refusal.ts';
 import { CallbackPolicy } from './subscribing/callback_policy.ts';
@@ -41,7 +41,7 @@ await start(async () => {
   };
   await new Promise<void>((resolve, reject) => {
     redis.once('ready', resolve);
-    redis.once('error', (error) => reject(new BootError(`Redis cannot be reached: ${messageOf(error)}`)));
+    redis.once('error', (error) => reject(new BootError(`Redis cannot be reached: ${reasonOf(error, config.redisUrl)}`)));
   });
   const found: Rehearsal = await rehearse(partition, parts).catch((error: unknown) =>
     throwForOperator([partition], error),

@@ -1,6 +1,6 @@
-import { BootError, messageOf } from '../errors.ts';
+import { BootError } from '../errors.ts';
 import type { Log } from '../log.ts';
-import { connect, type RedisTls } from '../store/connection.ts';
+import { connect, type RedisTls, reasonOf } from '../store/connection.ts';
 import type { Connection } from '../store/master.ts';
 import { Partitions } from '../store/partitions.ts';
 
@@ -40,7 +40,7 @@ export async function openSide({ url, prefix, partitions: text, tls, log }: Want
     const giveUp = (reason: string) =>
       reject(new BootError(`Redis cannot be reached at ${address}: ${reason}`));
     redis.once('ready', resolve);
-    if ('on' in redis) redis.once('error', (error) => giveUp(messageOf(error)));
+    if ('on' in redis) redis.once('error', (error) => giveUp(reasonOf(error, url)));
     setTimeout(() => giveUp('it does not answer'), CONNECT_MS).unref();
   });
   await ready.catch((error: unknown) => {

@@ -45,10 +45,18 @@ function commonOptions(url: string, log: Log, tls: RedisTls): Options {
   };
 }
 
-/** Returns a question for the log if the URL's scheme may be wrong: `redis:` for a Redis with TLS, or the reverse. */
-function questionOfTls({ code }: NodeJS.ErrnoException, url: string): string {
-  if (usesTls(url)) return code === 'ETIMEDOUT' ? '; does this Redis speak TLS, as rediss: says?' : '';
-  return code === 'ECONNRESET' ? '; does this Redis want TLS? Then write rediss:' : '';
+/**
+ * Returns why Redis cannot be reached. If TLS may be the cause, because the URL has the wrong scheme (`redis:` for a
+ * Redis with TLS, or the reverse) or because the certificate is not trusted, also says so.
+ */
+export function reasonOf(error: NodeJS.ErrnoException, url: string): string {
+  return messageOf(error) + adviceOnTls(error, url);
+}
+
+function adviceOnTls({ code = '' }: NodeJS.ErrnoException, url: string): string {
+  if (!usesTls(url)) return code === 'ECONNRESET' ? '; does this Redis want TLS? Then write rediss:' : '';
+  if (code === 'ETIMEDOUT') return '; does this Redis speak TLS, as rediss: says?';
+  return /CERT|VERIFY/.test(code) ? '; see ROUTEMASTER_REDIS_CA and ROUTEMASTER_REDIS_SSL_VERIFY' : '';
 }
 
 /** Like `connect`, but connects only to a single Redis. Throws BootError for the URL of a cluster. */
@@ -81,9 +89,9 @@ export function connectOne(url: string, log: Log, tls = WELL_KNOWN): Redis {
     // so nothing is logged.
     if (error.message.startsWith("Stream isn't writeable")) return;
     const failure = connectionFailure(error);
-    const question = wasReady ? '' : questionOfTls(error, url);
+    const reason = wasReady ? messageOf(error) : reasonOf(error, url);
     if (isRefusal(error)) log.error({ away: 'Redis', reason: error.message }, failure);
-    else if (failure !== told) log.warn({ reason: messageOf(error) + question }, failure);
+    else if (failure !== told) log.warn({ reason }, failure);
     told = failure;
   });
   redis.on('ready', () => {
