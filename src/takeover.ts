@@ -41,7 +41,9 @@ await start(async () => {
   };
   await new Promise<void>((resolve, reject) => {
     redis.once('ready', resolve);
-    redis.once('error', (error) => reject(new BootError(`Redis cannot be reached: ${reasonOf(error, config.redisUrl)}`)));
+    redis.once('error', (error) =>
+      reject(new BootError(`Redis cannot be reached: ${reasonOf(error, config.redisUrl)}`)),
+    );
   });
   const found: Rehearsal = await rehearse(partition, parts).catch((error: unknown) =>
     throwForOperator([partition], error),

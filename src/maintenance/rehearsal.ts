@@ -4,6 +4,7 @@ import type { Log } from '../log.ts';
 import type { Partition } from '../store/partition.ts';
 import { type LivingWorkers, livingWorkers } from '../store/presence.ts';
 import type { CallbackPolicy } from '../subscribing/callback_policy.ts';
+import { splitCallback } from '../subscribing/callback_url.ts';
 import { type FoundBatches, readBatches } from './rehearsal_batches.ts';
 import { checkServer } from './schema.ts';
 import { slices } from './sweep/walk.ts';
@@ -93,7 +94,9 @@ async function readSubscribers(
     const callbacks = await partition.command((redis, keys) =>
       Promise.all(slice.map((token) => redis.hget(keys.subscriber(token), 'callback'))),
     );
-    const reasons = await Promise.all(callbacks.map((callback) => policy.refusal(callback ?? '')));
+    const reasons = await Promise.all(
+      callbacks.map((callback) => policy.refusal(splitCallback(callback ?? '').callback)),
+    );
     for (const [index, reason] of reasons.entries()) {
       if (reason === undefined) continue;
       const callback = URL.parse(callbacks[index] ?? '')?.origin ?? 'no URL';

@@ -82,6 +82,12 @@ test('names living workers and callbacks that the policy refuses, and what varia
   assert.doesNotMatch(allowed.output, /would be refused/);
 });
 
+test('takes a callback with credentials, which deliveries leave out', async () => {
+  await redis.store.redis.hset(`subscriber:${RUBY_TOKEN}`, 'callback', 'https://user:pw@8.8.8.8/events');
+  const { status, output } = await check();
+  assert.deepEqual([status, /It can be taken over/.test(output)], [0, true], output);
+});
+
 test('says which command the ACL forbids', async (t) => {
   const { redis: commands } = redis.store;
   t.after(() => commands.call('ACL', 'SETUSER', 'default', '+@all'));

@@ -38,7 +38,10 @@ describe('a Redis behind TLS', { skip: noOpenssl }, () => {
 
   test('is not trusted if no known authority signed its certificate', async () => {
     const reason = await ping(undefined);
-    assert.match(reason, /(unable to verify|self.signed certificate).*; see ROUTEMASTER_REDIS_CA and ROUTEMASTER_/);
+    assert.match(
+      reason,
+      /(unable to verify|self.signed certificate).*; see ROUTEMASTER_REDIS_CA and ROUTEMASTER_/,
+    );
   });
 
   test('is trusted if its authority is', async () => {
