@@ -34,6 +34,7 @@ await start(async () => {
   const partition = new Partition(redis, { prefix: config.redisPrefix });
   const parts = {
     policy: new CallbackPolicy(config.callbackAllow, config),
+    limits: config,
     leaseMs: config.leaseMs,
     minTokenLength: MIN_TOKEN_LENGTH,
     tell: (progress: string) => void process.stderr.write(`${progress}\n`),

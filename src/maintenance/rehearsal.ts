@@ -1,6 +1,7 @@
 import { atMostEvery } from '../clock.ts';
 import { BootError } from '../errors.ts';
 import type { Log } from '../log.ts';
+import { type Memory, type MemoryLimits, readMemory } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
 import { type LivingWorkers, livingWorkers } from '../store/presence.ts';
 import type { CallbackPolicy } from '../subscribing/callback_policy.ts';
@@ -13,6 +14,7 @@ const TELL_EVERY_MS = 2000;
 
 interface RehearsalParts {
   policy: CallbackPolicy;
+  limits: MemoryLimits;
   leaseMs: number;
   /** The report names the clients whose tokens have fewer characters than this. */
   minTokenLength: number;
@@ -31,6 +33,7 @@ export interface Rehearsal extends FoundBatches {
   /** The version of the data layout of this bus in Redis. Undefined if this bus has never used this Redis. */
   layout: string | undefined;
   workers: LivingWorkers;
+  memory: Memory;
   subscribers: number;
   topics: number;
   clients: number;
@@ -61,6 +64,7 @@ export async function rehearse(partition: Partition, parts: RehearsalParts): Pro
     unfit,
     layout: layout ?? undefined,
     workers: await livingWorkers(partition, parts.leaseMs),
+    memory: await readMemory(partition, parts.limits),
     topics,
     clients: Object.keys(names).length,
     shortTokens: short.map(nameOf),

@@ -2,9 +2,10 @@ import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { Command } from '../../harness/processes/command.ts';
 import { RubyWorker } from '../../harness/redis/ruby_processes.ts';
-import { RUBY_TOKEN, writeRubyRedis } from '../../harness/redis/ruby_redis.ts';
+import { RUBY_EVENT, RUBY_TOKEN, writeRubyRedis } from '../../harness/redis/ruby_redis.ts';
 import { TestStore } from '../../harness/redis/store.ts';
 import { snapshot } from '../../harness/scripts/invariants.ts';
+import { infoNumber } from '../../src/store/memory.ts';
 
 const redis = new TestStore();
 const ENV = {
@@ -86,6 +87,30 @@ test('takes a callback with credentials, which deliveries leave out', async () =
   await redis.store.redis.hset(`subscriber:${RUBY_TOKEN}`, 'callback', 'https://user:pw@8.8.8.8/events');
   const { status, output } = await check();
   assert.deepEqual([status, /It can be taken over/.test(output)], [0, true], output);
+});
+
+test('asks for memory where the takeover would begin to drop batches, as each needs some more', async () => {
+  const { redis: commands } = redis.store;
+  const pipeline = commands.pipeline();
+  for (let number = 0; number < 10_000; number++)
+    pipeline.rpush(
+      `batches:${String(number).padStart(20, '0')}`,
+      RUBY_TOKEN,
+      1_795_166_914_000,
+      0,
+      RUBY_EVENT,
+    );
+  await pipeline.exec();
+  const used = infoNumber(await commands.info('memory'), 'used_memory');
+  const limits = { ROUTEMASTER_REDIS_MIN_FREE: '1000000' };
+  const tight = await check({ ...limits, ROUTEMASTER_REDIS_MAX_MEM: String(used + 3_000_000) });
+  assert.equal(tight.status, 1);
+  assert.match(
+    tight.output,
+    /Redis stores \d+\.\d MB, and needs up to 2\.\d MB more\. Above .* raise maxmemory/,
+  );
+  const roomy = await check({ ...limits, ROUTEMASTER_REDIS_MAX_MEM: String(used + 6_000_000) });
+  assert.deepEqual([roomy.status, /It can be taken over/.test(roomy.output)], [0, true], roomy.output);
 });
 
 test('says which command the ACL forbids', async (t) => {
