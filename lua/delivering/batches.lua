@@ -48,7 +48,8 @@ function batches.count_out(call, token, batch_count, event_count)
     redis.call('HDEL', call.keys.gauge_batches(), token)
     redis.call('HDEL', call.keys.gauge_events(), token)
   else
-    redis.call('HINCRBY', call.keys.gauge_events(), token, -event_count)
+    -- Not `-event_count`: that of 0 is `-0`, which Redis refuses. A batch of a Ruby Routemaster may have no events.
+    redis.call('HINCRBY', call.keys.gauge_events(), token, 0 - event_count)
   end
 end
 

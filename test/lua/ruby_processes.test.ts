@@ -7,6 +7,7 @@ import { TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
 import { assertConsistent, snapshot } from '../../harness/scripts/invariants.ts';
 import { nthWord } from '../../harness/scripts/names.ts';
+import { longName } from '../../harness/scripts/names.ts';
 import { assertNothingToSweep } from '../../harness/scripts/sweep.ts';
 import { Queue } from '../../src/delivering/queue.ts';
 import { BootError } from '../../src/errors.ts';
@@ -112,6 +113,18 @@ describe('a Ruby web process that still runs', () => {
     assert.deepEqual(await watch(), []);
     await assertConsistent(redis.store);
     await assertNothingToSweep(redis.store);
+  });
+
+  test('may leave batches without events, which are delivered', async () => {
+    await takeOver();
+    for (const bid of [longName('empty1'), longName('empty2')]) {
+      await redis.store.redis.rpush(`batches:${bid}`, RUBY_TOKEN, 1_795_166_913_600, 0);
+      await redis.store.redis.hincrby('batches:gauges:batch', RUBY_TOKEN, 1);
+    }
+    await sweep(redis.store);
+    await promote();
+    assert.equal(await deliverAll(), 4);
+    await assertConsistent(redis.store);
   });
 
   test('never appends to a batch of this bus', async () => {
