@@ -31,6 +31,11 @@ function ruby.count_workers(call, lease_ms)
   return living, silent_ms
 end
 
+-- Returns true if the batch `bid` is a stray, which is not adopted yet.
+function ruby.is_stray(call, bid)
+  return ruby.was_here(call) and redis.call('TYPE', call.keys.ruby_batch(bid)).ok == 'list'
+end
+
 local function new_uid(call, bid)
   return redis.sha1hex(bid .. string.format('%d', call.now_us)):sub(1, 20)
 end

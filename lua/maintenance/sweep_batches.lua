@@ -134,7 +134,7 @@ function check.batches_retrying(call, bid, _, token)
 end
 
 function check.batches_index(call, bid, found)
-  if exists(call.keys.batch(bid)) then return end
+  if exists(call.keys.batch(bid)) or ruby.is_stray(call, bid) then return end
   remove('ZREM', call.keys.batches_index(), bid, found, 'entry_without_batch')
 end
 

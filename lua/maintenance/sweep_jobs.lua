@@ -17,6 +17,7 @@ local lanes = include('delivering/lanes')
 
 -- Returns the workers that have each job: `holders[job][worker]` tells how often the job is in the worker's list. A
 -- number above 1 means that the list is damaged.
+local ruby = include('maintenance/ruby')
 local function read_holders(call, q)
   local holders = {}
   for _, worker in ipairs(redis.call('SMEMBERS', call.keys.jobs_pending_index(q))) do
@@ -101,7 +102,7 @@ end
 local function check(call, args, suspect, holders, found)
   local q, job, bid = args.q, suspect.job, suspect.bid
   if bid and redis.call('TYPE', call.keys.batch(bid)).ok ~= 'list' then
-    if not holders[job] then forget(call, q, suspect, found) end
+    if not holders[job] and not ruby.is_stray(call, bid) then forget(call, q, suspect, found) end
     return
   end
   local name = bid or job

@@ -6,8 +6,7 @@ import { RUBY_TOKEN, writeRubyRedis } from '../../harness/redis/ruby_redis.ts';
 import { TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
 import { assertConsistent, snapshot } from '../../harness/scripts/invariants.ts';
-import { nthWord } from '../../harness/scripts/names.ts';
-import { longName } from '../../harness/scripts/names.ts';
+import { longName, nthWord } from '../../harness/scripts/names.ts';
 import { assertNothingToSweep } from '../../harness/scripts/sweep.ts';
 import { Queue } from '../../src/delivering/queue.ts';
 import { BootError } from '../../src/errors.ts';
@@ -15,6 +14,7 @@ import { createLog } from '../../src/log.ts';
 import { lookForRuby } from '../../src/maintenance/ruby_watch.ts';
 import { prepareStorage } from '../../src/maintenance/schema.ts';
 import { sweep } from '../../src/maintenance/sweep/sweep.ts';
+import { packJob } from '../../src/store/job.ts';
 
 const LEASE_MS = 30_000;
 const URL = 'https://a.example.com/w';
@@ -113,6 +113,19 @@ describe('a Ruby web process that still runs', () => {
     assert.deepEqual(await watch(), []);
     await assertConsistent(redis.store);
     await assertNothingToSweep(redis.store);
+  });
+
+  test('may store a batch during a sweep, which leaves its job and its entry alone', async () => {
+    await takeOver();
+    const [bid = ''] = await new RubyWeb(redis.store.redis).publish('widgets', `${URL}/1`);
+    const job = packJob('batch', [bid]);
+    const repairs = [
+      await redis.store.run('sweep_batches', { where: 'batches_index', names: [bid] }),
+      await redis.store.run('sweep_jobs', { q: 'main', suspects: [{ job, bid }] }),
+    ];
+    assert.deepEqual(repairs, [[], []]);
+    await promote();
+    assert.equal(await deliverAll(), 5);
   });
 
   test('may leave batches without events, which are delivered', async () => {
