@@ -29,17 +29,25 @@ export function sweepJob(parts: RepairParts): (signal: AbortSignal, rubyWorkers?
   };
 }
 
-/** Logs each finding. Clients appear under their public names, because a token can be a credential. */
+/**
+ * Logs each finding; batches of a Ruby Routemaster, of which there may be thousands, in one line. Clients appear under
+ * their public names, because a token can be a credential.
+ */
 async function report(findings: readonly Finding[], publicNames: PublicNames, log: Log): Promise<void> {
   const tokens = findings.flatMap((finding) => tokenIn(finding) ?? []);
   const publicName = await publicNames.allForLog(tokens);
+  const strays = findings.filter(({ kind }) => kind === 'batch_of_ruby').length;
+  if (strays > 0)
+    log.error(
+      { batches: strays },
+      'a Ruby process still writes here: the sweep adopted batches that it stored',
+    );
   for (const finding of findings) {
     const { kind } = finding;
+    if (kind === 'batch_of_ruby') continue;
     const line = { kind, ...subjectOf(finding, publicName) };
     if (kind.endsWith('_unreadable'))
       log.error(line, 'the sweep found an inconsistency that it cannot repair');
-    else if (kind === 'batch_of_ruby')
-      log.error(line, 'a Ruby process still writes here: the sweep adopted a batch that it stored');
     else log.warn(line, 'the sweep found an inconsistency and repaired it');
   }
 }

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
 import { capturedLog } from '../../harness/captured_log.ts';
+import { RUBY_EVENT } from '../../harness/redis/ruby_redis.ts';
 import { TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
 import { longName, packNamed } from '../../harness/scripts/names.ts';
@@ -65,6 +66,20 @@ describe('the job sweep', () => {
     const msg = 'the sweep found an inconsistency and repaired it';
     const expected = { level: WARN, kind: 'trigger_misplaced', trigger: 'daily', client: line?.client, msg };
     assert.deepEqual(line, expected);
+  });
+
+  test('logs one line of all batches that a Ruby process has stored', async () => {
+    for (const name of ['r1', 'r2', 'r3'])
+      await redis.store.redis.rpush(
+        `batches:${longName(name)}`,
+        TOKEN_ONLY,
+        1_795_166_914_000,
+        0,
+        RUBY_EVENT,
+      );
+    const { lines } = await run();
+    const msg = 'a Ruby process still writes here: the sweep adopted batches that it stored';
+    assert.deepEqual(lines, [{ level: ERROR, batches: 3, msg }]);
   });
 
   test('logs an error if it cannot mend a finding', async () => {
