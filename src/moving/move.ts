@@ -69,7 +69,10 @@ function explain(error: unknown, { partitions }: Side): Promise<never> {
 
 async function moveAll(parts: Move): Promise<Comparison> {
   const { source, target, leaseMs, ignoresCallers, progress, log } = parts;
-  if (target.partitions.all.length === 1) throw new BootError('--partitions must be 2 or more.');
+  if (target.partitions.all.length === 1)
+    throw new BootError(
+      '--partitions must be 2 or more. docs/scale.md says how to move a bus to another Redis as it is.',
+    );
   await refuseSecondRun(source);
   const stored = await begunOrNew(parts);
   if (stored.doneMs !== undefined) {
