@@ -157,7 +157,11 @@ export class Triggers {
       if (there.length > 1 && moving && (await this.#bring(trigger, moving.partition))) continue;
       const [kept, ...others] = there;
       if (others.length === 0) return kept !== undefined;
-      await Promise.all(others.map(({ partition }) => partition.run('remove_trigger', trigger)));
+      // Only with the revision that was seen: another call may have removed the trigger there meanwhile, and then moved
+      // `kept` to its place.
+      const remove = ({ partition, stored }: Found) =>
+        partition.run('remove_trigger', { ...trigger, revision: stored && revisionOf(stored.text) });
+      await Promise.all(others.map(remove));
     }
   }
 
