@@ -63,7 +63,7 @@ const byJob: Row = { split: (_, [q], job) => (q === 'aux' ? 'nobody' : ofBatch(b
 const byEnding: Row = { split: ([log]) => ofSubscriber(log.slice(log.indexOf(' ') + 1)) };
 
 const oneOnly: Row = { stays: 'only a bus with several partitions has it' };
-const passing: Row = { stays: 'it is gone after seconds, or with the process that wrote it' };
+const passing: Row = { stays: 'it is gone within a minute, or with the process that wrote it' };
 
 /** How a move to several partitions copies each key. */
 export const ROWS: Readonly<Record<KeyName, Row>> = {
@@ -133,6 +133,7 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
   joins_into: { split: ([, join]) => ofSubscriber(join) },
   triggers_of: { split: ([, definition]) => ofTopic(topicOfDefinition(definition)) },
   trigger: { whole: ofTrigger },
+  trigger_left: passing,
   joins_expiring: bySubscriber,
   open_keys: toSubscriber,
   open_keys_since: toSubscriber,

@@ -67,6 +67,7 @@ export const LAYOUT = {
   joins_into: { pattern: 'joins:into', type: 'hash' },
   triggers_of: { pattern: 'triggers:of:{token}', type: 'hash' },
   trigger: { pattern: 'trigger:{token}:{name}', type: 'hash' },
+  trigger_left: { pattern: 'triggers:left:{token}:{name}', type: 'string' },
   joins_expiring: { pattern: 'joins:expiring', type: 'zset' },
   open_keys: { pattern: 'joins:keys:{token}', type: 'hash' },
   open_keys_since: { pattern: 'joins:since:{token}', type: 'zset' },

@@ -47,6 +47,11 @@ export function pairsOf<T>(flat: readonly T[]): [T, T][] {
 }
 
 /** Converts a reply of the Redis command TIME to ms. */
-export function msOf([seconds, micros]: readonly (string | number)[]): number {
-  return Number(seconds) * 1000 + Math.floor(Number(micros) / 1000);
+export function msOf(time: readonly (string | number)[]): number {
+  return Math.floor(usOf(time) / 1000);
+}
+
+/** Converts a reply of the Redis command TIME to µs. */
+export function usOf([seconds, micros]: readonly (string | number)[]): number {
+  return Number(seconds) * 1_000_000 + Number(micros);
 }

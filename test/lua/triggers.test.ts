@@ -39,7 +39,7 @@ describe('a trigger that is put', () => {
     await put('daily', { nextAt: AHEAD });
     await put('daily', { client: 'mill', topic: 'gadgets', nextAt: PAST });
     assert.deepEqual([await score('daily'), await score('daily', 'mill')], [String(AHEAD), String(PAST)]);
-    const remove = () => redis.store.run('remove_trigger', { client: 'mill', name: 'daily' });
+    const remove = () => redis.store.run('remove_trigger', { client: 'mill', name: 'daily', isNoted: false });
     assert.deepEqual([await remove(), await remove()], [true, false]);
     assert.equal(await score('daily'), String(AHEAD));
   });

@@ -43,7 +43,7 @@ describe('a trigger that fires', () => {
     );
     await put('replaced', { data: '2' });
     await put('paused', { paused: true, revision: firings[1]?.revision ?? '' });
-    await redis.store.run('remove_trigger', { client: 'shop', name: 'deleted' });
+    await redis.store.run('remove_trigger', { client: 'shop', name: 'deleted', isNoted: false });
     assert.deepEqual(await fire('a', ...firings), ['changed', 'changed', 'changed', 1]);
     assert.equal((await bus.state()).batches.a1?.events.length, 1);
   });

@@ -230,7 +230,7 @@ export class FlowScene {
 
   async removeTrigger(c: number, name: string): Promise<void> {
     const client = pick(CLIENTS, c) ?? '';
-    const removed = await this.#store.run('remove_trigger', { client, name });
+    const removed = await this.#store.run('remove_trigger', { client, name, isNoted: false });
     assert.equal(this.#fired.delete(`${name} ${client}`), removed);
     await this.#check(`remove ${name} ${client}: ${removed}`);
   }

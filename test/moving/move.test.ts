@@ -73,7 +73,7 @@ describe('each key of the layout', () => {
       const parts = [...pattern.matchAll(/\{(\w+)\}/g)].map(([, part]) =>
         part === 'bid' ? 'b'.repeat(20) : part === 'q' ? 'main' : 'join:name:a',
       );
-      if (name === 'trigger') parts.splice(0, 2, 'a', 'b');
+      if (name === 'trigger' || name === 'trigger_left') parts.splice(0, 2, 'a', 'b');
       const key = fixedText(pattern).reduce((text, fixed, index) => text + parts[index - 1] + fixed);
       assert.deepEqual(foundKey(`shop:${key}`, 'shop:'), { key: `shop:${key}`, name, parts });
     }

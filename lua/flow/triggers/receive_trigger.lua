@@ -6,9 +6,10 @@ trigger of this name, the stored one stays as it is, and the reply is `received`
 one exception. If the stored trigger is itself about to leave this partition, and has moved less often (`moves`) than
 the arriving one, it is an old copy: it had left before, and a failover brought it back. The arriving one replaces it.
 
-The caller read the trigger in the other partition after the time `seen_ms`, by the clock of this partition. If this
-time is more than `max_age_ms` ago, nothing changes and the reply is `late`: since then, another call may have brought
-the trigger here, and its client may have deleted it.
+The caller read the trigger in the other partition after the time `seen_us` (µs), by the clock of this partition. The
+trigger may no longer exist if it was removed here since then (remove_trigger): its client has deleted it, or it has
+moved on to a third partition. Then nothing changes and the reply is `late`; so it is if `seen_us` is more than
+`max_age_ms` ago, because a removal may be forgotten by then.
 
 The client must exist unless the configuration names it (`is_fixed`); otherwise nothing changes and the reply is
 `client_not_found`. If its scopes do not permit the topic any more, the trigger is paused.
@@ -23,6 +24,13 @@ local function moves_in(state)
   return 0
 end
 
+-- Returns true if this partition may have removed the trigger since the caller read it.
+local function is_late(call, args)
+  local left_us = redis.call('GET', call.keys.trigger_left(args.client, args.name))
+  if left_us and tonumber(left_us) >= args.seen_us then return true end
+  return call.now_us - args.seen_us > args.max_age_ms * 1000
+end
+
 -- Returns true if this partition has the trigger, unless it is an old copy, which the arriving trigger replaces.
 local function is_here(call, args)
   local definition = redis.call('HEXISTS', call.keys.triggers_of(args.client), args.name)
@@ -32,7 +40,7 @@ end
 
 return function(call, args)
   local client, name, trigger = args.client, args.name, call.keys.trigger(args.client, args.name)
-  if call.now_ms - args.seen_ms > args.max_age_ms then return 'late' end
+  if is_late(call, args) then return 'late' end
   local refusal = triggers.judge_client(call, client, args.is_fixed, args.topic)
   if refusal == 'client_not_found' then return refusal end
   if is_here(call, args) then return 'received' end

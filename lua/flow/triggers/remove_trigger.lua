@@ -2,11 +2,23 @@
 --[[
 remove_trigger: delete a trigger of a client. With `revision`, deletes it only if its definition has that revision.
 Returns true if the trigger was deleted.
+
+With `is_noted`, also stores when the trigger left this partition, unless there was nothing to delete with `revision`.
+Another process may have read the trigger in another partition, and bring it here a moment later: receive_trigger
+refuses it then.
 ]]
 local triggers = include('flow/triggers/triggers')
+
+-- The time is kept for longer than the maximum age with which a trigger is received (about 21 s).
+local KEPT_MS = 30000
 
 return function(call, args)
   local definition = args.revision and redis.call('HGET', call.keys.triggers_of(args.client), args.name)
   if definition and triggers.revision_of(definition) ~= args.revision then return false end
-  return triggers.remove(call, args.client, args.name)
+  local was_here = triggers.remove(call, args.client, args.name)
+  if args.is_noted and (was_here or not args.revision) then
+    local left = call.keys.trigger_left(args.client, args.name)
+    redis.call('SET', left, string.format('%d', call.now_us), 'PX', KEPT_MS)
+  end
+  return was_here
 end

@@ -2,23 +2,23 @@ import { clock } from '../../clock.ts';
 import { StorageUnavailable } from '../../errors.ts';
 import type { Partition } from '../../store/partition.ts';
 import type { Partitions } from '../../store/partitions.ts';
-import { msOf } from '../../store/replies.ts';
+import { usOf } from '../../store/replies.ts';
 import { revisionOf, topicOfDefinition } from './definition.ts';
 import { allNames, placeOf, readAll, type TriggerName } from './stored_trigger.ts';
 
 /**
  * Maximum time between reading a moving trigger in its old partition and storing it in the new one. A trigger that
- * arrives later is refused. Otherwise a deleted trigger could come back: one process reads it, another process moves
- * it, its client deletes it, and then the first process stores it. For slow partitions, `bringToTopic` adds twice the
- * time that its first two calls take.
+ * arrives later is refused, because it could be one that no longer exists: the new partition forgets after 30 s that it
+ * has removed the trigger. For slow partitions, `bringToTopic` adds twice the time that its first two calls take.
  */
 const MAX_AGE_MS = 1000;
 
 /**
  * Moves a trigger that has the field `moving` from the partition `from` to the partition of its topic, with its counts
  * and times. Does nothing with other triggers. Several processes can do this at the same time, and an interrupted call
- * can be repeated. Returns false if the new partition does not know the client, and throws StorageUnavailable if the
- * calls take too long. In both cases the trigger stays in `from`.
+ * can be repeated. Returns false if the new partition does not know the client. Throws StorageUnavailable if the calls
+ * take too long, or if the new partition has removed the trigger since this call read it: the client has deleted it, or
+ * it was there and has moved on. In these cases a trigger that is still in `from` stays there.
  *
  * Calls of `confirmed` wait for replicas (ROUTEMASTER_MIN_REPLICAS), so that a failover does no harm:
  * - The replicas of `from` have the field `moving` before the new partition gets the trigger. After a failover to a
@@ -37,9 +37,9 @@ export async function bringToTopic(
   if (before === null) return true;
   const topic = topicOfDefinition(before);
   const home = partitions.ofTopic(topic);
-  // The time just before the trigger is read, by the clock of the new partition. If the trigger arrives there more than
-  // `maxAgeMs` later, the script `receive_trigger` refuses it.
-  const seenMs = msOf(await home.command((redis) => redis.time()));
+  // The time just before the trigger is read, by the clock of the new partition. The script `receive_trigger` refuses
+  // the trigger if it arrives there more than `maxAgeMs` later, or after it was removed there.
+  const seenUs = usOf(await home.command((redis) => redis.time()));
   const maxAgeMs = Math.ceil(MAX_AGE_MS + 2 * (clock.monotonicMs() - beganMs));
   const [definition, state] = await (confirmed.all[from.index] as Partition).confirmedCommand((redis, keys) =>
     Promise.all([redis.hget(keys.triggers_of(client), name), redis.hgetall(keys.trigger(client, name))]),
@@ -52,16 +52,19 @@ export async function bringToTopic(
     topic,
     definition,
     isFixed: moving === 'fixed',
-    seenMs,
+    seenUs,
     maxAgeMs,
     state: Object.entries(state).flat(),
   });
   if (outcome === 'client_not_found') return false;
-  if (outcome === 'late') throw new StorageUnavailable(undefined, `${home.master.name} took too long`);
+  if (outcome === 'late') {
+    const why = `the trigger was changed meanwhile, or ${home.master.name} took too long`;
+    throw new StorageUnavailable(undefined, why);
+  }
   // Removes the trigger from `from` only if it still has the definition that was moved. With another definition, it may
   // be a new trigger of this name, which must stay: the client has stored it after another process had moved the old
   // one.
-  await from.run('remove_trigger', { client, name, revision: revisionOf(definition) });
+  await from.run('remove_trigger', { client, name, revision: revisionOf(definition), isNoted: true });
   return true;
 }
 
@@ -99,5 +102,5 @@ async function removeDouble(trigger: TriggerName, having: readonly Partition[]):
     if (stored) there.unshift({ partition, revision: revisionOf(stored.text) });
   }
   for (const { partition, revision } of there.slice(1))
-    await partition.run('remove_trigger', { ...trigger, revision });
+    await partition.run('remove_trigger', { ...trigger, revision, isNoted: true });
 }

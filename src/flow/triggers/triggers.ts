@@ -160,7 +160,11 @@ export class Triggers {
       // Only with the revision that was seen: another call may have removed the trigger there meanwhile, and then moved
       // `kept` to its place.
       const remove = ({ partition, stored }: Found) =>
-        partition.run('remove_trigger', { ...trigger, revision: stored && revisionOf(stored.text) });
+        partition.run('remove_trigger', {
+          ...trigger,
+          revision: stored && revisionOf(stored.text),
+          isNoted: true,
+        });
       await Promise.all(others.map(remove));
     }
   }
@@ -168,14 +172,19 @@ export class Triggers {
   /** Returns false if there was no such trigger. */
   async remove(trigger: TriggerName): Promise<boolean> {
     const { all } = this.#partitions;
-    for (let found = false; ; ) {
-      const removed = await Promise.all(all.map((partition) => partition.run('remove_trigger', trigger)));
-      found ||= removed.includes(true);
-      // During the removal, a worker may move the trigger from partition A, before A removes it, to partition B, after
-      // B has found no trigger to remove. Then B still has it. So the removal is repeated until no partition has the
-      // trigger.
-      if (all.length === 1 || !(await this.#lookUp(trigger)).some(({ stored }) => stored)) return found;
-    }
+    const removeFromAll = async () => {
+      const args = { ...trigger, isNoted: all.length > 1 };
+      const removed = await Promise.all(all.map((partition) => partition.run('remove_trigger', args)));
+      return removed.includes(true);
+    };
+    let found = await removeFromAll();
+    if (all.length === 1) return found;
+    // Meanwhile a worker may have moved the trigger from partition A, where it was not removed yet, to partition B,
+    // which had no trigger to remove. Then it is still in B. Or the worker has read the trigger in A, and is about to
+    // bring it to B, which refuses it only if its last removal there came after the reading. So the removal is repeated
+    // until no partition had the trigger.
+    while (await removeFromAll()) found = true;
+    return found;
   }
 
   /**

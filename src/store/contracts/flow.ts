@@ -183,13 +183,13 @@ export const flowContracts = {
       topic: 'text',
       definition: 'text',
       state: ['text'],
-      seenMs: 'number',
+      seenUs: 'number',
       maxAgeMs: 'number',
     },
     reply: 'received|client_not_found|late',
   },
   remove_trigger: {
-    arguments: { ...trigger, revision: 'text?' },
+    arguments: { ...trigger, revision: 'text?', isNoted: 'flag' },
     reply: 'flag',
   },
   due_triggers: {

@@ -288,6 +288,52 @@ test('a trigger that is deleted while a worker ends its move is gone', async () 
   assert.equal(await new Triggers(partitions, LIMITS).remove(TRIGGER), false);
 });
 
+test('a trigger that is deleted between the calls of a worker that ends its move is gone', async () => {
+  const [from, , home] = partitions.all as [Partition, Partition, Partition];
+  await put(0, { due: { nextMs: AHEAD } });
+  const mend = cutOff(2, () => {});
+  await assert.rejects(put(2), CUT);
+  mend();
+  beforeScript(home, 'receive_trigger', () => new Triggers(partitions, LIMITS).remove(TRIGGER));
+  await assert.rejects(bringToTopic(TRIGGER, from, partitions, partitions), StorageUnavailable);
+  assert.deepEqual(await dueTimes(), []);
+});
+
+test('a trigger that a worker reads while it is deleted, and brings to its new partition afterwards, is gone', async () => {
+  const [from, , home] = partitions.all as [Partition, Partition, Partition];
+  await put(0, { due: { nextMs: AHEAD } });
+  const mend = cutOff(2, () => {});
+  await assert.rejects(put(2), CUT);
+  mend();
+  const { promise: isDeleted, resolve: deleted } = Promise.withResolvers<void>();
+  const { promise: isRead, resolve: read } = Promise.withResolvers<void>();
+  beforeScript(home, 'receive_trigger', () => {
+    read();
+    return isDeleted;
+  });
+  let moving: Promise<unknown> | undefined;
+  // By now, the trigger is deleted in the new partition, but not in the old one.
+  beforeScript(from, 'remove_trigger', () => {
+    moving = assert.rejects(bringToTopic(TRIGGER, from, partitions, partitions), StorageUnavailable);
+    return isRead;
+  });
+  assert.equal(await new Triggers(partitions, LIMITS).remove(TRIGGER), true);
+  deleted();
+  await moving;
+  assert.deepEqual(await dueTimes(), []);
+});
+
+test('a trigger that moves on between the calls of a worker that ends its first move is in one partition', async () => {
+  const [from, , home] = partitions.all as [Partition, Partition, Partition];
+  await put(0, { due: { nextMs: AHEAD } });
+  const mend = cutOff(2, () => {});
+  await assert.rejects(put(2), CUT);
+  mend();
+  beforeScript(home, 'receive_trigger', () => put(1));
+  await assert.rejects(bringToTopic(TRIGGER, from, partitions, partitions), StorageUnavailable);
+  assert.deepEqual(await dueTimes(), [[1, String(AHEAD)]]);
+});
+
 test('a trigger that is deleted while a worker that ends its move stands still for seconds is gone', async () => {
   const [from, , home] = partitions.all as [Partition, Partition, Partition];
   await put(0, { due: { nextMs: AHEAD } });

@@ -29,7 +29,7 @@ test('as many triggers as a client may have, each as often as it may fire, delay
       nextAt: Date.now() + 1000 + n,
     });
   await besideAttack(victim, () => until(async () => (await fired()) > MAX_TRIGGERS));
-  for (const name of names) await bus.store.run('remove_trigger', { client, name });
+  for (const name of names) await bus.store.run('remove_trigger', { client, name, isNoted: false });
 });
 
 test('expressions that take long delay nobody', async (t) => {
@@ -72,5 +72,6 @@ test('rare times and long definitions that are shown over and over delay nobody,
     ),
   );
   assert.ok(peakMb() - beforeMb < 250, `${beforeMb} MB, then ${peakMb()} MB`);
-  for (const name of names) await bus.store.run('remove_trigger', { client: client.token, name });
+  for (const name of names)
+    await bus.store.run('remove_trigger', { client: client.token, name, isNoted: false });
 });
