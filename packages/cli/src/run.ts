@@ -55,7 +55,8 @@ export async function run(argv: readonly string[], surroundings: Surroundings): 
       stderr.write(`rtm ${command.name} --help says more.\n`);
       return USAGE;
     }
-    if (isVerbose && error instanceof Error) stderr.write(`${error.stack}\n`);
+    if (isVerbose && error instanceof Error)
+      for (const line of error.stack?.split('\n') ?? []) stderr.write(`${textOf(line)}\n`);
     return FAILED;
   }
 }

@@ -16,6 +16,14 @@ test('an error escapes what a terminal would obey, as another server may have an
   const { stderr, status } = await terminal.rtm(`topic list -b 127.0.0.1:${port} -t search`);
   const said = 'http_404: the answer is 404, not from the bus: \\u001b]0;mine\\u0007 \\u202enot found\n';
   assert.deepEqual({ stderr, status }, { stderr: said, status: 2 });
+  const { stderr: verbose } = await terminal.rtm(`topic list -v -b 127.0.0.1:${port} -t search`);
+  const [first, second, third] = verbose.split('\n');
+  assert.equal(`${first}\n`, said);
+  assert.match(
+    second ?? '',
+    /Error: the answer is 404, not from the bus: \\u001b\]0;mine\\u0007 \\u202enot found$/,
+  );
+  assert.match(third ?? '', /^ {4}at /);
 });
 
 test('a person and a script are told once that the bus cannot be reached, before the error at the end', async (t) => {
