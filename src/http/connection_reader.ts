@@ -5,8 +5,14 @@ import type { ReadingMode } from './reading_mode.ts';
 import type { WorkBudget } from './work_budget.ts';
 
 /**
- * If parsing SLICE_BYTES of a chunked body takes longer than this, its chunks are tiny, and WorkBudget lets other work
- * run before the next bytes are parsed. Large chunks take 0.01 ms, and chunks of one byte up to 1.2 ms.
+ * If SLICE_BYTES of a body have more chunks than this, its chunks are tiny, and WorkBudget lets other work run before
+ * the next bytes are parsed. 50 chunks take about 0.1 ms, and chunks of one byte up to 1.2 ms. The time is not measured
+ * instead: beside an attack, larger chunks sometimes take as long too, and had to wait with those of the attack.
+ */
+const MAX_CHUNKS = 50;
+/**
+ * Once a request is answered, Node discards the rest of its body without calling `push`, so chunks cannot be counted.
+ * Then its chunks are tiny if parsing SLICE_BYTES takes longer than this.
  */
 const LONG_PARSING_MS = 0.1;
 /**
@@ -57,8 +63,8 @@ export class ConnectionReader {
   #isSliced = false;
   /** True while the parser may still be busy with bytes that it got whole, before `readInSlices` was called. */
   #hasUnslicedBytes = false;
-  /** Number of body chunks in the bytes that the parser got whole. */
-  #unslicedChunks = 0;
+  /** Number of body chunks that were parsed. Chunks that Node discards are not counted. */
+  #chunks = 0;
   /** True if the body that is being parsed has tiny chunks, which take long to parse. */
   #hasTinyChunks = false;
   /** True while WorkBudget lets other work run before the next slice of tiny chunks. */
@@ -92,12 +98,11 @@ export class ConnectionReader {
   }
 
   /**
-   * Must be called when the headers of a request were parsed. If the body is chunked, the parser gets it in slices from
-   * now on. If parsing a slice takes long, the chunks are tiny.
+   * Must be called when the headers of a request were parsed. If its body is chunked, watches for tiny chunks: from now
+   * on, the parser gets a slice at a time, and the chunks are counted.
    *
-   * The bytes that came in the same read as the headers may still be parsed whole, so the chunks in them are counted.
-   * MAX_UNSLICED_CHUNKS chunks look like an attack, perhaps over several connections: then all connections are read in
-   * slices.
+   * Bytes that came with the headers may still be parsed whole. MAX_UNSLICED_CHUNKS in them look like an attack,
+   * perhaps over several connections: then all connections are read in slices.
    */
   watchBody(response: ServerResponse): void {
     this.#hasTinyChunks = false;
@@ -109,16 +114,12 @@ export class ConnectionReader {
         this.#hasUnslicedBytes = false;
       });
     }
-    if (!this.#hasUnslicedBytes) return;
     const { req } = response;
     const { push } = req;
     req.push = (chunk) => {
-      if (++this.#unslicedChunks === MAX_UNSLICED_CHUNKS) this.#mode.slice();
+      if (++this.#chunks === MAX_UNSLICED_CHUNKS && this.#hasUnslicedBytes) this.#mode.slice();
       return push.call(req, chunk);
     };
-    setImmediate(() => {
-      req.push = push;
-    });
   }
 
   /**
@@ -188,9 +189,12 @@ export class ConnectionReader {
     this.#hasTurn = false;
     const slice = this.#unparsed.subarray(0, SLICE_BYTES);
     this.#unparsed = slice.length === this.#unparsed.length ? NOTHING : this.#unparsed.subarray(SLICE_BYTES);
-    const beganMs = clock.monotonicMs();
+    const [chunks, beganMs] = [this.#chunks, clock.monotonicMs()];
     this.#feed(slice);
-    if (clock.monotonicMs() - beganMs > LONG_PARSING_MS) this.#hasTinyChunks = isChunked(this.#requests.last);
+    const { last } = this.#requests;
+    if (!isChunked(last)) return;
+    const isLong = last?.writableFinished === true && clock.monotonicMs() - beganMs > LONG_PARSING_MS;
+    if (isLong || this.#chunks - chunks > MAX_CHUNKS) this.#hasTinyChunks = true;
   }
 
   async #awaitTurn(): Promise<void> {

@@ -9,6 +9,7 @@ import { until } from '../../../harness/until.ts';
 import { readConfig } from '../../../src/config.ts';
 import { readBytes, textOf } from '../../../src/http/body.ts';
 import { HttpServer } from '../../../src/http/server.ts';
+import { WorkBudget } from '../../../src/http/work_budget.ts';
 
 type Answer = (request: IncomingMessage, response: ServerResponse) => unknown;
 
@@ -17,10 +18,11 @@ const post = (path: string | number, body: string) =>
   `POST /${path} HTTP/1.1\r\nHost: bus\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
 const statuses = (text: string) => text.match(/HTTP\/1\.1 \d+/g) ?? [];
 
-async function serve(t: TestContext, answer: Answer): Promise<number> {
+async function serve(t: TestContext, answer: Answer, budget = new WorkBudget()): Promise<number> {
   const server = new HttpServer(
     (request, response) => void answer(request, response),
     readConfig({ ROUTEMASTER_ROOT_KEY: 'key' }),
+    budget,
   );
   t.after(() => server.close(0));
   return server.listen(0);
@@ -361,6 +363,36 @@ test('bodies in tiny chunks are parsed a few chunks at a time, on all connection
   // The first read of the first connection is parsed whole. It has 64 KiB, which are up to 11,000 chunks.
   const long = turns.filter((chunks) => chunks > 8000);
   assert.ok(long.length <= 1, `${long} chunks were parsed in a turn`);
+});
+
+test('a body in larger chunks does not wait with those in tiny chunks, however long its parsing takes', async (t) => {
+  const budget = new WorkBudget();
+  const asked: string[] = [];
+  const { whenFree } = budget;
+  budget.whenFree = (owner = '') => {
+    asked.push(owner);
+    return whenFree.call(budget, owner);
+  };
+  const work = () => {
+    for (const untilMs = performance.now() + 2; performance.now() < untilMs; );
+  };
+  const handle: Answer = async (request, response) => {
+    work();
+    request.on('data', work);
+    response.end(`<${textOf(await readBytes(request)).length}>`);
+  };
+  const port = await serve(t, handle, budget);
+  const { socket, text } = await open(t, port);
+  const send = async (chunks: readonly string[], answers: number) => {
+    socket.write('POST / HTTP/1.1\r\nHost: bus\r\nTransfer-Encoding: chunked\r\n\r\n');
+    for (const chunk of chunks) socket.write(`${chunk.length.toString(16)}\r\n${chunk}\r\n`);
+    socket.write('0\r\n\r\n');
+    await until(() => statuses(text()).length === answers);
+  };
+  await send(Array(30).fill('x'.repeat(1000)), 1);
+  assert.deepEqual(asked, []);
+  await send(Array(3000).fill('x'), 2);
+  assert.ok(asked.length > 0);
 });
 
 test('a body in tiny chunks that nobody reads is not taken, and goes on when somebody does', async (t) => {
