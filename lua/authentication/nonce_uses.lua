@@ -23,17 +23,17 @@ is `replaced` itself, unless the keys were already replaced since the refusal.
 local client_quota = include('authentication/client_quota')
 local digest_keys = include('authentication/digest_keys')
 
--- Maximum count (`nc`) of a nonce. A nonce has one bit for each count, which is set when the count is used. These bits
--- take 8 KiB at most. Redis reserves extra memory for a growing string, so it may be 20 KB.
+-- Maximum count (`nc`) of a nonce. A nonce has one bit for each count, which is set when the count is used. The bits
+-- are 8 KiB at most, but may take 20 KB of memory, because Redis reserves more than a growing string needs.
 local MAX_COUNT = 65535
 -- The bits of a nonce are stored in steps of this number, so a nonce that is used only a few times takes little memory.
--- A count that would need more than one step at once is refused. Example: if 512 bits are stored, a count from 512 to
--- 1023 makes them 1024. A count of 1024 is refused.
+-- One use adds one step at most. Example: if 512 bits are stored, the count 1023 makes them 1024, and the count 1024 is
+-- refused.
 local STEP = 512
 
--- Returns three values about the client's last nonce use that was refused because its quota was used up: the time of
--- the refusal (ms), the hour whose key signed the nonce, and the text of this key. Returns nothing if no such refusal
--- is stored.
+-- A nonce use is refused if the client's quota is used up. Returns three values about the client's last such refusal:
+-- its time (ms), the hour whose key signed the nonce, and the text of this key. Returns nothing if no refusal is
+-- stored.
 local function last_refusal(call, client)
   local text = redis.call('GET', call.keys.nonces_refused(client)) or ''
   local at_ms, hour, key = text:match('^(%d+) (%d+) (.*)$')
@@ -46,16 +46,16 @@ local function store_refusal(call, use, kept_ms)
   redis.call('SET', call.keys.nonces_refused(use.client), text, 'PX', kept_ms)
 end
 
--- Adds STEP bits to the stored bits of a nonce, which takes one step of the client's quota. Returns nothing if that was
--- possible. Otherwise the use is refused, and the result is its outcome: `too_many_nonces`, `old` or `replaced`.
+-- Adds STEP bits to the stored bits of a nonce, and takes this step out of the client's quota. Returns nothing if that
+-- was possible. Otherwise the use is refused, and the result is its outcome: `too_many_nonces`, `old` or `replaced`.
 local function grow(call, quota, use, uses, bits, kept_ms)
   local refused_at_ms, hour, key = last_refusal(call, use.client)
   if refused_at_ms and refused_at_ms > call.now_ms then
     redis.call('DEL', call.keys.nonces_refused(use.client))
     refused_at_ms = nil
-    -- Redis's clock was set back, so the refusal was deleted. Somebody may have recorded the refused request, to repeat
-    -- it now. New keys make the nonce of this request invalid. If the key that signed the nonce was replaced already,
-    -- the nonce is invalid anyway.
+    -- The refusal lies in the future, so Redis's clock was set back. The refusal was deleted, because it would make new
+    -- nonces `old`. But somebody may have recorded the refused request, to repeat it now. To make the nonce of that
+    -- request invalid, all keys are replaced, unless the key that signed it was replaced already.
     if redis.call('HGET', call.keys.digest_keys(), hour) == key then
       digest_keys.replace(call)
       return 'replaced'

@@ -85,8 +85,8 @@ return function(call, args)
     local sha256, md5 = unpack(redis.call('HMGET', client, 'ha1_sha256', 'ha1_md5'))
     if known and (sha256 or md5) then return { outcome = 'has_secret', ended = {} } end
     redis.call('HSET', keys.api_tokens(), token, name)
-    -- An earlier client with this token may have left its secret, if its removal stopped half-way. The secret must not
-    -- be valid for the new client.
+    -- If the removal of an earlier client with this token stopped half-way, its secret may still be stored. That secret
+    -- must not be valid for the new client.
     redis.call('HDEL', client, 'ha1_sha256', 'ha1_md5', 'secret_at')
     redis.call('DEL', keys.former_secret(token))
     redis.call('HSETNX', client, 'created_at', call.now_ms)
