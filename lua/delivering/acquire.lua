@@ -57,8 +57,8 @@ end
 local function note_alive(call, q, workers)
   local heard, now = {}, string.format('%d', call.now_ms)
   for i, worker in ipairs(workers) do heard[2 * i - 1], heard[2 * i] = worker, now end
-  -- HSET returns how many of these workers are new. If any is, the set of workers of the queue must get them: limits
-  -- such as "a quarter of the workers" are computed from the size of this set (lanes.lua).
+  -- HSET returns how many of these workers are new. New workers must also enter the set of workers of their queue:
+  -- limits such as "a quarter of the workers" are computed from the size of this set (lanes.lua).
   if #heard > 0 and redis.call('HSET', call.keys.workers(), unpack(heard)) > 0 then
     if q == 'main' then
       lanes.add_workers(call, workers)

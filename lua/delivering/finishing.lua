@@ -79,7 +79,7 @@ local function finish(call, q, each, delivers_to, lease_of, collected)
 end
 
 -- Updates a subscriber that has accepted batches. `sum` has the UIDs of these batches, and the sums of their events and
--- health points. `may_have_notice` is false if none of them carried a drop notice. Returns a true value if the
+-- health points. If `may_have_notice` is false, none of them carried a drop notice. Returns a true value if the
 -- subscriber could have only one job at a time until now, for example because it was failing or new.
 local function update_subscriber(call, token, sum, args, may_have_notice)
   redis.call('ZREM', call.keys.batches_queued(token), unpack(sum.bids))
@@ -115,8 +115,8 @@ end
 
 -- Makes waiting jobs of a subscriber ready for workers, after `ended` of its deliveries have ended. Each ended delivery
 -- makes two jobs ready, so that 4 deliveries at a time become 8, then 16. If the subscriber could have only one at a
--- time until now (`recovered`), its limit is filled at once. The limit is never exceeded, because workers would make
--- any further jobs wait again.
+-- time until now (`recovered`), as many jobs become ready as its limit of deliveries in flight permits. This limit is
+-- never exceeded: workers would only make further jobs wait again.
 local function go_on(call, token, ended, recovered, args)
   if redis.call('EXISTS', call.keys.jobs_waiting(token)) == 0 then return end
   local own_limit, max_bytes = unpack(redis.call('HMGET', call.keys.subscriber(token), 'max_in_flight', 'max_bytes'))

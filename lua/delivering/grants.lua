@@ -24,7 +24,7 @@ local DELIVERY_FIELDS = include('store/delivery_fields')
 local MAX_REPLY_EVENTS = 5000
 local MAX_REPLY_BYTES = 1000000
 
--- Makes the table that collects the grants of one script call. Fields:
+-- Makes the table that collects the grants of one script call. A grant is a job that a worker gets. Fields:
 --   uids         the generator of UIDs (uids.lua) for the parts of batches that are cut
 --   choice       the state of choosing.lua
 --   list         the grants
@@ -101,8 +101,8 @@ function grants.give_next(call, given, worker)
   add_batch(call, given, grant, worker, bid, start)
 end
 
--- Gives the worker the job that it already holds. The reply that gave it this job was lost, because otherwise it would
--- not ask for another. `lease` is the number of the worker's lease, or nil if the lease has expired.
+-- Gives the worker the job that it already holds. The reply that gave it this job was lost: a worker that knows of its
+-- job asks for no other. `lease` is the number of the worker's lease, or nil if the lease has expired.
 function grants.give_again(call, given, worker, job, lease)
   local grant = add_grant(given, worker, job, tonumber(lease) or false)
   local bid = jobs.batch_of(job)

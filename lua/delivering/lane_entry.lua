@@ -58,8 +58,8 @@ local function wait_for_turn(call, lane, job)
 end
 
 -- Counts `worker` in a share, which is the part of the workers that one kind of subscribers, such as all slow ones, may
--- use together. Returns true if the share had a free worker. A quarantine never waits for one (see `has_room`).
--- Otherwise returns false, and the job waits:
+-- use together. Returns true if the share had a free worker, or if `worker` is a quarantine, which never waits (see
+-- `has_room`). Otherwise returns false, and the job waits:
 --   - If its subscriber has deliveries in flight, the job waits among the subscriber's jobs until a delivery ends.
 --   - If not, it becomes the subscriber's probe, and waits in the list of the share until a worker is free. The
 --     subscriber's other jobs wait until the probe runs, so the list has at most one job of each subscriber.
@@ -76,9 +76,10 @@ local function enter_share(call, choice, lane, share, worker, job)
   return false
 end
 
--- Returns true if a subscriber that has deliveries in flight may have another one. A quarantine, which is a process
--- that delivers only batches that may have killed workers, may always begin a delivery. If its job had to wait, an
--- ordinary worker would get the job later, and put it aside for the quarantine again, without end.
+-- Returns true if a subscriber that has deliveries in flight has room for another one. It always has room if the worker
+-- is a quarantine, which is a process that delivers only batches that may have killed workers. If the job of such a
+-- batch had to wait for room, an ordinary worker would get it later, and put it aside for the quarantine again, without
+-- end.
 local function has_room(call, choice, lane)
   if choice.kind == 'quarantine' then return true end
   if lane.in_flight >= lanes.width(call, lane.max_in_flight, lane.max_bytes, choice.args) then return false end

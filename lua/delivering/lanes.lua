@@ -19,8 +19,8 @@ local lanes = {}
 -- order.
 lanes.SHARES = include('store/shares')
 -- The part of the live workers that is regular: a thread has a spare worker for every three regular ones
--- (thread_workers.ts). Without this factor, the shares could hold all regular workers, and all other deliveries would
--- wait for spare ones.
+-- (thread_workers.ts). The shares are parts of the regular workers only. As parts of all live workers, they would be
+-- 13/16 of these, which is more than all regular ones, and other deliveries would have to wait for spare workers.
 local REGULAR_PART = 3 / 4
 local PART_OF_REGULAR = { slow = 1 / 2, failing = 1 / 4, joins = 1 / 16 }
 local PART_OF_LANE = 1 / 4
@@ -52,9 +52,9 @@ local function single_workers(call)
     if token then
       counts[token] = (counts[token] or 0) + 1
     else
-      -- The worker got its delivery in this script call, which stores the subscriber only at its end. So the worker
-      -- counts as the only one of its subscriber. If that is wrong, the result is too high, and `share_room` permits
-      -- fewer workers than it could. It never permits too many.
+      -- The delivery of this worker began in this script call, so its subscriber is not stored yet. The worker counts
+      -- as the only one of its subscriber. If the subscriber has others, the result is too high. Then `share_room` may
+      -- permit too few deliveries, but never too many.
       call.single_workers = call.single_workers + 1
     end
   end
@@ -67,11 +67,11 @@ end
 -- Returns how many more workers a share may use; 0 or less means none. `holds_some` is true if the subscriber that
 -- wants a worker already has deliveries in flight.
 --
--- The last quarter (`kept`) of the share `slow` is for first deliveries: those to subscribers that have none in flight.
+-- The last quarter of the share `slow` is kept for first deliveries: those to subscribers that have none in flight.
 -- Otherwise subscribers that hang could take the whole share. Example: of 64 regular workers, the share `slow` has 32.
--- First deliveries may use all of them, further deliveries 24. A running delivery that becomes slow enters the share
--- even if it is full (slow_deliveries.lua). In a full share, a first delivery may begin while fewer than 8 subscribers
--- have exactly one worker there.
+-- First deliveries may use all 32. Further deliveries may use 24, because 8 are kept (`kept`). A running delivery that
+-- becomes slow enters the share even if it is full (slow_deliveries.lua). Such deliveries must not use up the kept 8.
+-- So even in a full share, a first delivery may begin while fewer than 8 subscribers have exactly one worker there.
 function lanes.share_room(call, share, holds_some)
   local part = math.max(1, math.floor(live_workers(call) * REGULAR_PART * PART_OF_REGULAR[share]))
   local room = part - redis.call('SCARD', call.keys.share_workers(share))

@@ -9,9 +9,9 @@ expires when it has.
 ]]
 local leases = {}
 
--- If the newest lease number is ahead of Redis's clock by more than this (µs), the clock was set back. Smaller
--- differences are normal: a call that gives several leases draws higher and higher numbers, and clocks get small
--- corrections.
+-- Lease numbers are times of Redis's clock (µs). If the newest number is ahead of the clock by more than this, the
+-- clock was set back. Smaller differences are normal: a call that gives several leases draws higher and higher numbers,
+-- and clocks get small corrections.
 local MAX_AHEAD_US = 1000000
 
 -- Returns the number of the newest lease, or 0 if no lease has been given yet.
@@ -26,15 +26,15 @@ local function ahead_now(call, newest_us)
   if newest_us <= 0 then return 0 end
   local before_us = tonumber(redis.call('GET', call.keys.leases_ahead()))
   if not before_us then return newest_us > MAX_AHEAD_US and newest_us or 0 end
-  -- The newest number was ahead by `before_us` when it was given. The clock has gone on since, so it is ahead by less
-  -- now: by `newest_us`. The next number is ahead by the mean of the two. So the numbers grow at half the pace of the
-  -- clock, which catches up with them. If the clock was set back again, `newest_us` is larger than the mean. Then it is
-  -- taken instead, because the numbers must not fall.
+  -- The numbers must grow at half the pace of the clock, so that the clock catches up with them. Example: the newest
+  -- number was ahead by 10 s when it was given (`before_us`). 4 s later it is ahead by 6 s (`newest_us`). The next
+  -- number is ahead by the mean, 8 s, so it is 2 s higher than the newest. If the clock was set back again, `newest_us`
+  -- is larger than the mean, and is taken instead of it: the numbers must not fall.
   return math.max(newest_us, math.floor((newest_us + before_us) / 2))
 end
 
--- Returns the time (µs) that numbers new leases. Usually it is the time of Redis's clock. If the clock was set back, it
--- is a later time, so that the numbers still grow.
+-- Returns the time (µs) from which new leases get their numbers. Usually it is the time of Redis's clock. If the clock
+-- was set back, it is a later time, so that the numbers still grow.
 function leases.now(call)
   call.leases_ahead = call.leases_ahead or ahead_now(call, leases.last(call) - call.now_us)
   return call.now_us + call.leases_ahead
@@ -94,7 +94,7 @@ function leases.holds(call, held)
 end
 
 -- Takes a job from its worker: removes the job from the worker's pending list, and deletes the worker's lease. Returns
--- false, and changes nothing, if the worker does not hold the job under its lease. `held` is that of `holds`.
+-- false, and changes nothing, if the worker does not hold the job under its lease. `held` is as in `holds`.
 function leases.take_job_and_lease(call, held)
   local worker, lease_of = held.worker, leases.of(call, { held.worker }, held.lease_ms)
   if not leases.take_job(call, held.q, worker, held.job, held.lease, lease_of) then return false end

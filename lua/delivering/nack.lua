@@ -43,8 +43,8 @@ local function note_failure(call, token, args, pauses)
 end
 
 -- Scores in the sorted set of a subscriber's waiting jobs: for the job whose answer 410 (Gone) paused the subscriber,
--- and for jobs that get this answer while it is paused. All other jobs have higher scores, so these are tried first
--- when the pause ends.
+-- and for jobs that get a 410 during the pause. All other jobs have higher scores. So the jobs that got a 410 are tried
+-- first when the pause ends.
 local CAUSE_OF_PAUSE, GONE_TOO = 0, 1
 
 -- Returns true if the subscriber is paused because this job failed.

@@ -5,9 +5,9 @@ has all items of the reply.
 local batches = include('delivering/batches')
 local pieces = {}
 
--- Maximum bytes of a piece; a longer event is a piece of its own. Lua joins texts fast only up to the size of its
--- buffer, which is this number. Without the maximum, acquire took up to three times as long, and a batch of 260 MB
--- blocked Redis for 5 s.
+-- A piece is an item of acquire's reply: events joined with commas. It has at most this number of bytes; a longer event
+-- is a piece of its own. Lua joins texts fast only up to the size of its buffer, which is this number. Without the
+-- maximum, acquire took up to three times as long, and a batch of 260 MB blocked Redis for 5 s.
 local PIECE_BYTES = 8192
 local OPENING_BRACE = 123
 

@@ -16,9 +16,9 @@ local batches = include('delivering/batches')
 local jobs = include('delivering/jobs')
 local waiting = include('delivering/waiting')
 
--- If the subscriber is failing, makes `job` the probe: the one that runs next. Sets `throttled_until`, before which no
--- delivery begins, to now. An earlier probe that is scheduled for later becomes a waiting job. An earlier probe that a
--- worker may take now stays the probe instead of `job`.
+-- If the subscriber is failing, makes `job` its probe: the job that runs next. Sets `throttled_until`, before which no
+-- delivery begins, to now. If the present probe is another job that is scheduled for later, that job becomes a waiting
+-- job. A probe that is not scheduled stays the probe, because a worker has it already or can take it.
 local function try_first(call, token, job)
   local keys, subscriber = call.keys, call.keys.subscriber(token)
   local throttled_until, probe = unpack(redis.call('HMGET', subscriber, 'throttled_until', 'probe'))

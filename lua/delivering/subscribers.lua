@@ -33,7 +33,7 @@ end
 -- Stores the effects of accepted batches on their subscriber. `sum` is what finishing.lua has collected of them:
 --   - `events` are added to the subscriber's number of sent events, and `heal` to its health points, which are 100 at
 --     most.
---   - If the last delivery took longer than `slow_ms` (`took_ms`), the subscriber becomes slow. Otherwise it is no
+--   - If the last delivery took longer (`took_ms`) than `slow_ms`, the subscriber becomes slow. Otherwise it is no
 --     longer slow, unless another delivery to it is.
 --   - The subscriber no longer counts as failing.
 -- Returns whether the subscriber still exists, and a true value if it could have only one job at a time until now, for

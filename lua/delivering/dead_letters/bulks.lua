@@ -62,7 +62,8 @@ end
 -- Returns nothing if there is nothing to do any more:
 --   - The owner has begun another operation.
 --   - The operation is no longer in the state `wanted`.
---   - Another worker has finished the subscriber at the position `args.list_index` of the operation's list.
+--   - The subscriber is at the position `args.list_index` of the operation's list, and another worker has handled all
+--     its letters.
 function bulks.begin_step(call, args, wanted)
   local record = read_record(call, args, wanted)
   if not record then return end
@@ -100,8 +101,9 @@ end
 -- other changes first. Otherwise, if it failed half-way, the next step would skip letters that were not handled.
 function bulks.end_step(call, step, counts)
   local record, last, key, values = step.record, step.last, call.keys.bulk(step.args.owner), {}
-  -- The next step continues after the letter `at_id`, which died at `at_ms`. If it begins with another subscriber, it
-  -- continues at the earliest time that the filter permits, and `at_id` is empty, which comes before every UID.
+  -- The next step continues after the letter `at_id`, which died at `at_ms`. If the next step is for another
+  -- subscriber, `at_ms` is the earliest time that the filter permits, and `at_id` is empty, which comes before every
+  -- UID.
   counts.at_ms, counts.at_id = last and last[2] or record.from_ms or '-inf', last and last[1] or ''
   if not last then counts.queue = step.state == 'over' and 0 or step.args.list_index + 1 end
   for field, value in pairs(counts) do values[#values + 1], values[#values + 2] = field, value end

@@ -9,8 +9,8 @@ local waiting = include('delivering/waiting')
 local burying = {}
 
 -- Ends a delivery for good: deletes its job, which the caller has already taken from the worker, and makes its batch a
--- dead letter. If the subscriber has left, deletes the batch instead. The subscriber may then begin another delivery,
--- so one of its waiting jobs becomes ready for any worker.
+-- dead letter. If the subscriber has left, deletes the batch instead. One of the subscriber's waiting jobs becomes
+-- ready for any worker, because the subscriber has one delivery less in flight now.
 --
 -- Fields of `failure`:
 --   - `q`, `worker` and `job`: the job, and the worker that has held it
