@@ -71,9 +71,10 @@ local function complete(call, work, args, key)
   return true
 end
 
--- Counts one event for its join key. If the key is complete then, publishes the join's event. A change of the join's
--- rules may have made the key complete before. Then the join's event is published first. Returns false, and does not
--- count `event`, if the script call reaches its maximum of copies (events for one subscriber) before that.
+-- Counts one event for its join key. If this completes the key, publishes the join's event. Before it counts, it gives
+-- the key up if that has expired, or publishes the join's event if a change of the join's rules had completed the key
+-- already. Returns false, and does not count `event`, if the script call reaches its maximum of copies (events for one
+-- subscriber) first.
 local function count(call, work, args, event)
   local open, key = work.open, event.key
   local record = open_keys.read(open, key)

@@ -53,7 +53,8 @@ local function crowded_source(call, args)
 end
 
 -- Looks for a loop: goes from each source topic of this join to the join that publishes to it, on to the source topics
--- of that join, and so on. Returns the source topic from which this leads to an outlet of this join, or nothing.
+-- of that join, and so on. Returns the source topic from which this leads to a topic to which this join publishes.
+-- Returns nothing if there is no loop.
 local function loop_source(call, args, is_outlet)
   local keys, seen = call.keys, {}
   for _, source in ipairs(args.sources) do
@@ -63,7 +64,7 @@ local function loop_source(call, args, is_outlet)
       if is_outlet[topic] then return source end
       local join = not seen[topic] and redis.call('HGET', keys.joins_into(), topic)
       seen[topic] = true
-      -- This call replaces the outlets of this join. So the topics to which the join publishes until now do not matter.
+      -- This call replaces the topics to which this join publishes, so the present ones do not matter.
       if join and join ~= args.token then
         for _, before in ipairs(redis.call('SMEMBERS', keys.subscriber_topics(join))) do left[#left + 1] = before end
       end
@@ -77,8 +78,8 @@ local function judge_outlets(call, args, intake_state)
   for _, topic in ipairs(args.outlets) do
     local join = redis.call('HGET', call.keys.joins_into(), topic)
     local _, client = join_tokens.read(join or '')
-    -- Two joins of one client must not publish to the same topic. A topic of another client's join is refused later, if
-    -- that client owns it: by `judge_all` below or, in another partition, by claim_topics.
+    -- Two joins of one client must not publish to the same topic. A topic that another client owns is refused later: by
+    -- `judge_all` below or, in another partition, by claim_topics.
     if join and join ~= args.token and client == args.client then return 'has_join', topic end
   end
   return intake.judge_all(call, intake_state, args.client, args.outlets_here)

@@ -31,7 +31,8 @@ local function is_late(call, args)
   return call.now_us - args.seen_us > args.max_age_ms * 1000
 end
 
--- Returns true if this partition has the trigger, unless it is an old copy, which the arriving trigger replaces.
+-- Returns true if this partition already has the trigger. An outdated version of it does not count, because the
+-- arriving trigger replaces it.
 local function is_here(call, args)
   local definition = redis.call('HEXISTS', call.keys.triggers_of(args.client), args.name)
   local moving, moves = unpack(redis.call('HMGET', call.keys.trigger(args.client, args.name), 'moving', 'moves'))
