@@ -57,7 +57,7 @@ interface ErrorOptions {
   /** JSON members of the error answer besides the standard ones, such as `index` and `field` of a bad event. */
   members?: Record<string, string | number>;
   headers?: Record<string, string | string[]>;
-  /** The answer counts as this many calls in the caller's rate limit, besides the request itself (see CallLimits). */
+  /** The answer costs this many calls of the caller's rate limit, besides the one for the request (see CallLimits). */
   priceInCalls?: number;
 }
 

@@ -11,9 +11,8 @@ export interface WorkersParts extends Omit<AssignmentParts, 'acknowledge'> {
   /** Called with the number of idle workers: when the workers start, and whenever this number changes. */
   onIdle?: (idle: number) => void;
   /**
-   * Says whether workers may ask for a job when a job seems to be ready. Spare workers need this: they may ask only
-   * while all regular workers are busy. At the start, at ticks (see `ticksPerAsk`) and after errors, all workers ask
-   * without this check.
+   * Says whether workers may ask now for a job that seems to be ready. Spare workers may do so only while all regular
+   * workers are busy. At the start, at some ticks (see `ticksPerAsk`) and after errors, all workers ask in any case.
    */
   mayAsk?: () => boolean;
   /** Called when a job may be ready, but all workers of this object are busy. */
@@ -175,8 +174,8 @@ export class Workers {
     // The call that reported the outcome may have brought the worker its next job. Then the worker is not idle.
     if (this.#held.get(worker) !== assignment) return;
     this.#held.delete(worker);
-    // Until now all workers were busy, so nobody called `wake` when a job became ready. A job may be ready without
-    // being noticed, so this worker asks Redis for one.
+    // While all workers were busy, a job may have become ready without a call of `wake`. So this worker asks Redis for
+    // one.
     if (this.#idle.size === 0) this.#readyJobs ||= 1;
     this.#idle.add(worker);
     this.#parts.onIdle?.(this.#idle.size);
