@@ -49,8 +49,8 @@ export class Delaying {
    * Resolves with the outcome of the publication. After `accepted`, each event is stored: as a delayed event, or in the
    * batches of the subscribers. After any other outcome, this call has stored nothing.
    *
-   * Throws body_too_large for too many timed events, or if events times subscribers exceed a maximum. Throws
-   * StorageFull or StorageUnavailable as `Publisher.publish` does.
+   * Throws body_too_large for too many timed events, or too many copies (events × subscribers). Throws StorageFull or
+   * StorageUnavailable as `Publisher.publish` does.
    */
   async publish(publication: TimedPublication): Promise<TimedOutcome> {
     if (countTimed(publication) > MAX_TIMED)

@@ -74,9 +74,9 @@ async function dueJoins(partition: Partition): Promise<string[]> {
 }
 
 /**
- * Waits until the queue of the join has all events that other partitions have accepted for it so far. One of these
- * events may still complete a join key before it is closed. Returns when the wait began (ms): the script closes only
- * join keys that had expired by then. Returns undefined if the bus has only one partition.
+ * Waits until all events that other partitions have accepted for the join are in its queue, because they may still
+ * complete a join key. Returns the time (ms) before the wait: the script closes only join keys that had expired by
+ * then. Returns undefined if the bus has only one partition.
  */
 async function moveWhatIsAccepted(
   { partition, partitions, outbox }: JoinExpiryParts,
@@ -102,9 +102,9 @@ async function expire(parts: JoinExpiryParts, token: string): Promise<void> {
   if (on_expiry) await guard.check(partition);
   const movedUntilMs = await moveWhatIsAccepted(parts, join);
   const isFull = on_expiry && (await areFullElsewhere(join, [on_expiry.topic], settings, partitions));
-  // The topic of `on_expiry` may be in another partition, which passes the topic's events on through an outbox. The
-  // script cannot see whether that outbox is full. If it is, the script gets a limit of 0 bytes for outboxes: every
-  // outbox then counts as full, and the script closes no keys.
+  // The script cannot see the outboxes of another partition, where the topic of `on_expiry` may be. If an outbox that
+  // the topic needs is full, the script gets a limit of 0 bytes: then every outbox counts as full, and the script
+  // closes no keys.
   const limits = isFull ? { ...settings, maxOutboxBytes: 0 } : settings;
   const reply = await partition.runPermitted('expire_keys', {
     ...joinArguments(join, limits, partitions),

@@ -112,10 +112,9 @@ export async function claimTopics(
 }
 
 /**
- * Returns true if a full outbox keeps one of these topics from taking events of the join now. Checks only topics in
- * other partitions, because the scripts check those in the join's own partition. The partition of a topic passes events
- * on to other partitions through its outboxes. A partition that does not answer counts as having room: meanwhile the
- * events wait in the join's partition.
+ * Returns true if one of these topics cannot take events now, because its partition passes them on through an outbox
+ * that is full. Leaves out topics in the join's own partition, which the scripts check. A partition that does not
+ * answer counts as having room: the join's partition keeps the events until it answers.
  */
 export async function areFullElsewhere(
   { token }: Join,

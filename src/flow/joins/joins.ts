@@ -31,8 +31,7 @@ export class Joins {
 
   /**
    * Creates or changes a join. If this is refused, `outcome` is the reason, and the join stays as it was. One change
-   * may remain if another call causes the refusal at the last moment: the client has become the publisher of topics in
-   * other partitions, to which the join should publish.
+   * may remain: the client has become the publisher of topics in other partitions, to which the join should publish.
    */
   async put(client: string, name: string, rules: JoinRules): Promise<Reply<'put_join'>> {
     const token = joinToken(name, client);

@@ -52,8 +52,8 @@ export function joinsApi({ joins, clients, pages, publicNames, subscribers }: Jo
     return { token: joinToken(name, token), priceInCalls };
   };
   /**
-   * Removes the join that was just stored, if its client was removed, or lost a scope that the join needs, during this
-   * request. The call that changed the client has ended the joins that it found, but perhaps not this one.
+   * Removes the join that was just stored, if its client was removed during this request, or lost a scope that the join
+   * needs. The call that changed the client has removed joins too, but may not have seen this one.
    */
   const undoUnlessPermitted = async (token: string, rules: JoinRules) => {
     const client = await clients.find(ownerOf(token));
