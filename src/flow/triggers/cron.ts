@@ -140,21 +140,21 @@ export class CronTimes implements Times {
   }
 
   /**
-   * Checks a result of croner, the time `atMs`. croner searched from `fromMs`, forward or backward, as if the zone
-   * always had the offset `offsetMs`. If the clocks change between `fromMs` and `atMs`, the result may be wrong. Then
-   * this method returns a time between the two at which the zone has another offset, and the caller searches again from
-   * the change of the clocks. Returns undefined if the result is right.
+   * Checks `atMs`, which croner has found in a search from `fromMs`, forward or backward. croner searches as if the
+   * zone always had the offset `offsetMs`. If the clocks change between these times, `atMs` may be wrong. Then this
+   * method returns a time between them at which the zone has another offset, and the caller searches again from the
+   * change of the clocks. Returns undefined if `atMs` is right.
    */
   #otherOffset(fromMs: number, atMs: number, offsetMs: number): number | undefined {
     const dayMs = Math.sign(atMs - fromMs) * DAY_MS;
     const [earliest, latest] = [Math.min(fromMs, atMs), Math.max(fromMs, atMs)];
     const checked = [
-      // Checks the offset a day from `fromMs` on, in the direction of the search. If the clocks go back in this day, an
-      // hour occurs twice, and croner misses the second time. Example: on 25 October 2026, it is 2:00 twice in Berlin.
-      // At the first 2:45, `0,30 2 25 10 *` is due in 15 minutes, at the second 2:00. But croner finds 2:00 in 2027.
+      // Checks the offset one day into the search. If the clocks go back in this day, an hour occurs twice, and croner
+      // misses the second time. Example: on 25 October 2026, Berlin has the hour from 2:00 to 3:00 twice. At the first
+      // 2:45, `0,30 2 25 10 *` is due in 15 minutes, at the second 2:00. But croner finds 2:00 in 2027.
       fromMs + dayMs,
-      // Checks the offset a day before the search reaches `atMs`. If the clocks go back in this day, the local time at
-      // `atMs` may occur twice. The search must find the moment that it reaches first, but `atMs` may be the second.
+      // Checks the offset one day before the end of the search. If the clocks go back in this day, the local time at
+      // `atMs` may occur twice. Then `atMs` must be the moment that the search reaches first, but may be the second.
       atMs - dayMs,
       // Checks the offset at `atMs`. If it is not `offsetMs`, the local time at `atMs` does not match the expression.
       atMs,

@@ -21,11 +21,11 @@ import type { TriggerName } from './stored_trigger.ts';
 /** Maximum triggers that one script call fires. 100 take Redis a few ms. */
 const FIRED_PER_CALL = 100;
 /**
- * About how many due times one script call handles. A late trigger may have several. The call ends with the trigger
- * that reaches this number.
+ * Once the triggers of a script call have this many due times, it takes no further trigger. A late trigger may have
+ * several.
  */
 const MAX_TIMES = 200;
-/** Maximum time for computing due times for one script call. The triggers that are left then wait for the next call. */
+/** Maximum time for computing due times for one script call. Triggers that are not reached wait for the next call. */
 const PLAN_MS = 50;
 /** After computing due times for this long, the process lets its other code run. */
 const YIELD_EVERY_MS = 5;
@@ -80,8 +80,8 @@ export class DueTriggers {
   /** Logs how many due times of triggers passed without an event, by reason. */
   readonly #logMissed: (missed: Record<string, number>) => void;
   /**
-   * The triggers that were logged in the last hour because their due times cannot be computed. Each is noted by the
-   * revision of its definition, and logged at most once an hour.
+   * Triggers that were logged within the last hour, because their due times cannot be computed: the revisions of their
+   * definitions. Each is logged at most once an hour.
    */
   readonly #loggedRevisions = new LRUCache<string, true>({ max: MAX_TOLD, ttl: TELL_EVERY_MS });
   /** Grows with each call of `publish`, so that the script begins with another client each time. */

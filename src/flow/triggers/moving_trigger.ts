@@ -8,22 +8,22 @@ import { allNames, placeOf, readAll, type TriggerName } from './stored_trigger.t
 
 /**
  * Maximum time between reading a moving trigger in its old partition and storing it in the new one. A trigger that
- * arrives later is refused, because it could be one that no longer exists: the new partition forgets after 30 s that it
- * has removed the trigger. For slow partitions, `bringToTopic` adds twice the time that its first two calls take.
+ * arrives later is refused, because it may have been removed: the new partition remembers a removal for only 30 s. For
+ * slow partitions, `bringToTopic` adds twice the time that its first two calls take.
  */
 const MAX_AGE_MS = 1000;
 
 /**
- * Moves a trigger that has the field `moving` from the partition `from` to the partition of its topic, with its counts
- * and times. Does nothing with other triggers. Several processes can do this at the same time, and an interrupted call
- * can be repeated. Returns false if the new partition does not know the client. Throws StorageUnavailable if the calls
- * take too long, or if the new partition has removed the trigger since this call read it: the client has deleted it, or
- * it was there and has moved on. In these cases a trigger that is still in `from` stays there.
+ * Moves a trigger that has the field `moving` from the partition `from` to the partition of its topic, the new one,
+ * with its counts and times. Does nothing with other triggers. Several processes can do this at the same time, and an
+ * interrupted call can be repeated. Returns false if the new partition does not know the client. Throws
+ * StorageUnavailable if the calls take too long, or if the trigger was removed from the new partition after this call
+ * had read it in `from`. In these cases this call does not remove it from `from`.
  *
  * Calls of `confirmed` wait for replicas (ROUTEMASTER_MIN_REPLICAS), so that a failover does no harm:
- * - The replicas of `from` have the field `moving` before the new partition gets the trigger. After a failover to a
+ * - Before the new partition gets the trigger, the replicas of `from` have the field `moving`. After a failover to a
  *   replica without this field, the trigger could fire in both partitions.
- * - The replicas of the new partition have the trigger before `from` removes it. Otherwise a failover of the new
+ * - Before `from` removes the trigger, the replicas of the new partition have it. Otherwise a failover of the new
  *   partition could lose the trigger.
  */
 export async function bringToTopic(
@@ -61,17 +61,16 @@ export async function bringToTopic(
     const why = `the trigger was changed meanwhile, or ${home.master.name} took too long`;
     throw new StorageUnavailable(undefined, why);
   }
-  // Removes the trigger from `from` only if it still has the definition that was moved. With another definition, it may
-  // be a new trigger of this name, which must stay: the client has stored it after another process had moved the old
-  // one.
+  // Removes the trigger from `from` only if it still has the definition that was moved. If it has another one, the
+  // client may have stored a new trigger of this name, which must stay.
   await from.run('remove_trigger', { client, name, revision: revisionOf(definition), isNoted: true });
   return true;
 }
 
 /**
- * If a trigger is in several partitions, removes it from all of them but the first, whose definition the API shows. A
- * trigger gets into two partitions, and fires in both, if it is moved, and a failover then brings it back in the old
- * one. Skips partitions that cannot be reached, or whose triggers cannot be read.
+ * If a trigger is in several partitions, and so fires in each, removes it from all but the first, whose definition the
+ * API shows. This happens when a failover brings a moved trigger back in its old partition. Skips partitions that
+ * cannot be reached, or whose triggers cannot be read.
  */
 export async function removeDoubles(partitions: Partitions): Promise<void> {
   const holders = new Map<string, { trigger: TriggerName; having: Partition[] }>();
@@ -91,9 +90,9 @@ export async function removeDoubles(partitions: Partitions): Promise<void> {
 /** Removes a trigger from the partitions in `having` except the first that has it. */
 async function removeDouble(trigger: TriggerName, having: readonly Partition[]): Promise<void> {
   const there: { partition: Partition; revision: string }[] = [];
-  // Another process may just now be moving the trigger from the first partition, A, to another one, B. Then the trigger
-  // in B must stay. A marks its trigger as `moving` before B gets it. So A is read last: if B had the trigger, A's
-  // trigger is marked by then, or is gone.
+  // If another process is moving the trigger from the first partition, A, to another one, B, then B must keep it. The
+  // trigger in A gets the field `moving` before B gets the trigger. So A is read after B: if B had the trigger, the one
+  // in A has `moving` by then, or is gone.
   for (const partition of having.toReversed()) {
     const [stored] = await partition.command((redis, keys) =>
       readAll(redis, keys, [trigger], partition.skip),

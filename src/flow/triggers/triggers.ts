@@ -143,11 +143,11 @@ export class Triggers {
 
   /**
    * Removes a trigger from all partitions but one. A trigger is in two partitions if two calls at the same time gave it
-   * topics in different ones. Returns false if no partition has the trigger any more, because another call removed it.
+   * topics in different partitions. Returns false if no partition has the trigger any more, because another call
+   * removed it.
    *
-   * A trigger with the field `moving` is first moved to the partition of its new topic. That partition may have the
-   * trigger already, because a failover can bring back a trigger that has left. Then the script `receive_trigger`
-   * decides which of the two stays.
+   * A trigger with the field `moving` is first moved to the partition of its new topic. If that partition has a trigger
+   * of this name already, the script `receive_trigger` decides which of the two stays.
    */
   async #keepOne(trigger: TriggerName): Promise<boolean> {
     if (this.#partitions.all.length === 1) return true;
@@ -157,8 +157,8 @@ export class Triggers {
       if (there.length > 1 && moving && (await this.#bring(trigger, moving.partition))) continue;
       const [kept, ...others] = there;
       if (others.length === 0) return kept !== undefined;
-      // Only with the revision that was seen: another call may have removed the trigger there meanwhile, and then moved
-      // `kept` to its place.
+      // Removes only the revision that was found. Meanwhile another call may have removed it, and moved `kept` to this
+      // partition.
       const remove = ({ partition, stored }: Found) =>
         partition.run('remove_trigger', {
           ...trigger,
@@ -179,10 +179,9 @@ export class Triggers {
     };
     let found = await removeFromAll();
     if (all.length === 1) return found;
-    // Meanwhile a worker may have moved the trigger from partition A, where it was not removed yet, to partition B,
-    // which had no trigger to remove. Then it is still in B. Or the worker has read the trigger in A, and is about to
-    // bring it to B, which refuses it only if its last removal there came after the reading. So the removal is repeated
-    // until no partition had the trigger.
+    // Meanwhile a worker may have moved the trigger from partition A to partition B, so that B was asked too early, and
+    // A too late. Or the trigger may be on its way to B, which refuses it only if B was asked after the worker had read
+    // it in A. So the removal is repeated until no partition had the trigger.
     while (await removeFromAll()) found = true;
     return found;
   }

@@ -49,7 +49,7 @@ const PAGE = parameters({ ...CLIENT, ...PAGE_FIELDS });
 
 type Whose = z.infer<typeof WHOSE.schema>;
 
-/** Maximum triggers that a listing reads at a time, since the parsed data of each may take a megabyte. */
+/** Maximum triggers that a listing reads at a time, because the parsed data of each may take a megabyte. */
 const TRIGGERS_PER_TURN = 4;
 
 interface TriggersParts {
