@@ -119,8 +119,8 @@ export class Admission {
   }
 
   /**
-   * True if one more request with a body of `bytes` fits. `held` is what its client holds already. As many requests and
-   * bytes must stay free, so that one client does not take all the room. If there is no other request, any body fits.
+   * True if one more request with a body of `bytes` fits. `held` is what its client holds already: the same number of
+   * requests and bytes must stay free for other clients. If there is no other request, any body fits.
    */
   #fits(bytes: number, held: Holding): boolean {
     if (this.#all.requests + held.requests >= this.#maxRequests) return false;

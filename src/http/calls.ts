@@ -165,8 +165,8 @@ export class Calls {
 }
 
 /**
- * Returns the name under which Admission and the work budget count a caller: the token of a client, or the empty text
- * for root and all viewers. The sender of a login form is unknown until it is read; all these senders are `:login`.
+ * Returns the name under which Admission and the work budget count a caller: the token of a client, the empty text for
+ * root and all viewers, or `:login` for all login forms, which have no caller.
  */
 function holderOf({ caller }: { caller: Caller | undefined }): string {
   if (caller === undefined) return ':login';
@@ -188,9 +188,9 @@ export function takesBody(route: Route): boolean {
 /** Ignores the content type, because clients of the Ruby Routemaster send any. */
 function readBody({ body }: Route, text: string, maxBytes: number): unknown {
   if (!body) return undefined;
-  // Too many delimiters (brackets, commas and quotes outside of strings) would take long to parse, so such a body is
-  // refused before. No valid body has so many: even a trigger with data of the maximum length, all of it delimiters,
-  // stays below the limit.
+  // A body with too many delimiters (brackets, commas and quotes outside of strings) is refused unparsed, because
+  // parsing it would take long. No valid body has so many: even a trigger with data of the maximum length, all of it
+  // delimiters, stays below the limit.
   if (text.length > SHORT_TEXT && hasMoreDelimiters(text, maxBytes / MAX_CHARACTERS_PER_BYTE))
     throw new BusError('body_too_large', 'the body has too many values; send less');
   const isLeftOut = text === '' && body.schema.safeParse(undefined).success;

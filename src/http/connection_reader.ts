@@ -6,13 +6,13 @@ import type { WorkBudget } from './work_budget.ts';
 
 /**
  * If SLICE_BYTES of a body have more chunks than this, its chunks are tiny, and WorkBudget lets other work run before
- * the next bytes are parsed. 50 chunks take about 0.1 ms, and chunks of one byte up to 1.2 ms. The time is not measured
- * instead: beside an attack, larger chunks sometimes take as long too, and had to wait with those of the attack.
+ * the next bytes are parsed. 50 chunks take about 0.1 ms, and chunks of one byte up to 1.2 ms. The chunks are counted,
+ * not timed, because during an attack even larger chunks sometimes take as long.
  */
 const MAX_CHUNKS = 50;
 /**
- * Once a request is answered, Node discards the rest of its body without calling `push`, so chunks cannot be counted.
- * Then its chunks are tiny if parsing SLICE_BYTES takes longer than this.
+ * Once a request is answered, Node discards the rest of its body without calling `push`, so its chunks cannot be
+ * counted. Then they are taken for tiny if parsing SLICE_BYTES takes longer than this.
  */
 const LONG_PARSING_MS = 0.1;
 /**
@@ -87,8 +87,8 @@ export class ConnectionReader {
 
   /**
    * From now on, gives the parser a small part of the arrived bytes at a time. Until now, Node's parser may have read
-   * the socket by itself. The new `data` listener stops that, perhaps in the middle of a body. Then nobody reads the
-   * socket, so `push('')` starts the next read.
+   * the socket by itself. The new `data` listener stops this, and nobody reads the socket any more, so `push('')`
+   * starts the next read.
    */
   readInSlices(): void {
     if (this.#isSliced) return;
@@ -98,11 +98,11 @@ export class ConnectionReader {
   }
 
   /**
-   * Must be called when the headers of a request were parsed. If its body is chunked, watches for tiny chunks: from now
-   * on, the parser gets a slice at a time, and the chunks are counted.
+   * Must be called when the headers of a request were parsed. If its body is chunked, the parser gets a slice at a time
+   * from now on, and the chunks are counted.
    *
-   * Bytes that came with the headers may still be parsed whole. MAX_UNSLICED_CHUNKS in them look like an attack,
-   * perhaps over several connections: then all connections are read in slices.
+   * Chunks that came with the headers may still be parsed whole. MAX_UNSLICED_CHUNKS of them look like an attack: then
+   * all connections are read in slices.
    */
   watchBody(response: ServerResponse): void {
     this.#hasTinyChunks = false;
@@ -139,9 +139,8 @@ export class ConnectionReader {
   }
 
   /**
-   * Pauses the socket, and puts the unparsed bytes back into its buffer, because Node must see them there. If Node saw
-   * none, and the caller has ended its side of the connection, Node would think that the request is incomplete, and
-   * that no more of it will come.
+   * Pauses the socket, and puts the unparsed bytes back into its buffer. If the buffer were empty when the caller has
+   * ended its side of the connection, Node would think that the rest of the request never comes.
    */
   #putBack(): void {
     this.#socket.pause();
@@ -150,13 +149,13 @@ export class ConnectionReader {
   }
 
   /**
-   * Stops handling the socket, after a CONNECT or Upgrade request. Returns the bytes that have not been parsed, and
-   * forgets them: later they must not get to the parser, which Node may have reused for another connection.
+   * Stops handling the socket, after a CONNECT or Upgrade request. Returns the bytes that have not been parsed. They
+   * must not get to the parser any more, because Node may have given it to another connection.
    */
   detach(): Buffer {
     this.#isDetached = true;
-    // If the caller was slow to read answers, Node has marked the socket as paused, and would resume it later, perhaps
-    // before anybody else listens to it. Bytes that come then would be lost. So the mark is removed.
+    // If the caller was slow to read answers, Node has set `_paused`, and would resume the socket later. Bytes that
+    // come before the socket has another listener would then be lost.
     this.#socket._paused = false;
     this.#forget();
     this.#socket.off('data', this.#take).off('resume', this.#resumed).off('close', this.#forget);
@@ -202,8 +201,8 @@ export class ConnectionReader {
     await this.#budget.whenFree(TINY_CHUNKS);
     this.#isWaitingForTurn = false;
     this.#hasTurn = true;
-    // `#putBack` has put the unparsed bytes back into the socket. `read` emits them as `data` at once, so they are
-    // parsed before the next `await`. The work budget counts only the time from `whenFree` until then.
+    // `#putBack` has put the unparsed bytes back into the socket. `read` emits them as `data` immediately, so they are
+    // parsed before the next `await`. The work budget measures only the time up to this `await`.
     this.#socket.read();
     this.#hasTurn = false;
     this.goOn();

@@ -9,7 +9,10 @@ import { headersOf, problem } from './problems.ts';
 export const CONNECTION = Symbol('connection');
 const REFUSED = Symbol('refused');
 
-/** The socket of an HTTP connection, with its Connection. REFUSED is true once the bus has refused unreadable bytes. */
+/**
+ * The socket of an HTTP connection. CONNECTION is the object that handles its requests. REFUSED is true once the bus
+ * has refused unreadable bytes.
+ */
 export type HttpSocket = Socket & { [CONNECTION]?: Connection; [REFUSED]?: true };
 
 const LINGER_MS = 1000;

@@ -107,7 +107,7 @@ export class Pipeline {
     const { forceSsl, proxies, dialect, ready, storageWatch, callLimits } = this.#parts;
     setBrowserHeaders(request, response, forceSsl);
     // If the route takes no body, the body of the request is discarded. Otherwise Node would keep 64 KiB of it until
-    // the answer. In chunks of one byte each, these would take 26 MB of memory.
+    // the answer, and these would take 26 MB of memory in chunks of one byte.
     if (!takesBody(route)) request.resume();
     const isOpen = route.page !== undefined || route.isPublic;
     checkHeaders(request, isOpen);

@@ -17,9 +17,9 @@ interface Sliceable {
  *   can have 3,600 pipelined requests (64 KiB), which keep other connections waiting for 54 ms.
  * - In slices: ConnectionReader gives the parser a few KB at a time.
  *
- * Connections are read whole at first. More than four requests at once, or a body in tiny chunks, look like an attack,
- * which may use several connections. Then all open connections are read in slices, and so are those that are opened in
- * the next minute.
+ * Connections are read whole at first. If one sends more than four requests at once, or a body in tiny chunks, this may
+ * be an attack by several connections. Then all open connections are read in slices, and those that are opened in the
+ * next minute.
  */
 export class ReadingMode {
   readonly #whole = new Set<Sliceable>();

@@ -17,14 +17,13 @@ export interface RefusalFigures {
 }
 
 /**
- * Counts calls that are refused because of the state or the limits of the bus, and logs how many there were. The log
- * tells of the first such call at once, and of further ones with the same code once a minute, so that a flood of them
- * does not fill it.
+ * Counts calls that are refused because of the state or the limits of the bus, and logs how many there were. The first
+ * call with a code is logged immediately, further ones once a minute, so that a flood of them does not fill the log.
  */
 export class RefusedCalls {
   readonly #figures: RefusalFigures;
   readonly #log: Log;
-  /** For each code that the log told of in the last minute: the number of calls refused since that line of the log. */
+  /** For each code that was logged in the last minute: the number of calls refused since then. */
   readonly #untold = new Map<ErrorCode, number>();
 
   constructor(figures: RefusalFigures, log: Log) {

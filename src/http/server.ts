@@ -48,7 +48,7 @@ type Listener = (request: IncomingMessage, response: ServerResponse) => void;
 const MAX_LISTENERS = 32;
 /** Interval at which a closing server looks for idle connections. */
 export const SWEEP_MS = 50;
-/** Maximum time for which a closing server accepts connections. 64 waiting ones take about 10 ms. */
+/** Maximum time for which a closing server accepts connections that the kernel has made. 64 take about 10 ms. */
 const ACCEPT_MS = 500;
 
 /** An HTTP server that finishes the requests under way before it closes. */
@@ -88,9 +88,8 @@ export class HttpServer {
     this.#server.maxHeadersCount = 0;
     this.#server.maxConnections = all.maxConnections;
     this.#server.timeout = all.silenceTimeoutMs;
-    // A client such as `nc -N` ends its side of the connection after its last request. With this property, which
-    // @types/node lacks, Node ends its own side only after the last answer. Without it, Node would end it at once, and
-    // the answers would be lost.
+    // A client such as `nc -N` ends its side of the connection after its last request. Without this property, which
+    // @types/node lacks, Node would then end its own side too, and the answers would be lost.
     Object.assign(this.#server, { httpAllowHalfOpen: true });
     this.#takeRequests(listener);
     this.#takeTheRest();
@@ -118,8 +117,7 @@ export class HttpServer {
     });
     // The bus serves no other protocol, so a request with an Upgrade header is parsed again without it. Without this
     // listener, Node 24 would ignore the header too, but drop the bytes that came behind the request in the same read.
-    // If these bytes began another request, the rest of that request would be parsed as a request of its own (request
-    // smuggling).
+    // If another request began in these bytes, its rest would be parsed as a request of its own (request smuggling).
     this.#server.on('upgrade', (request: IncomingMessage, socket: HttpSocket, rest: Buffer) => {
       socket.unshift(socket[CONNECTION]?.detach() ?? Buffer.alloc(0));
       socket.unshift(rest);
@@ -158,7 +156,7 @@ export class HttpServer {
   }
 
   /**
-   * Accepts the connections that the kernel has made already, then no more, and closes the open ones:
+   * Stops accepting connections, except those that the kernel has made already, and closes all connections:
    *
    * - An idle connection is closed when no byte has come for SWEEP_MS, because a byte may begin a new request.
    * - Any other connection is closed after the response to its last request, or after `graceMs` at the latest. The
@@ -187,10 +185,10 @@ export class HttpServer {
   }
 
   /**
-   * Accepts the connections that the kernel has made, before the server closes. Their callers may have sent requests.
-   * Node accepts one connection in a turn of the event loop, so this method ends after a turn without a new connection,
-   * or after ACCEPT_MS. Requests on these connections begin only afterwards. If they began at once, turns would be
-   * longer, and new connections could come as quickly as they are accepted.
+   * Accepts the connections that the kernel has made already, because their callers may have sent requests. Node
+   * accepts one connection in a turn of the event loop, so this method ends after a turn without a new connection, or
+   * after ACCEPT_MS. Requests on these connections begin only afterwards: they would make the turns so long that new
+   * connections could come as quickly as they are accepted.
    */
   async #acceptWaiting(): Promise<void> {
     const limitMs = clock.monotonicMs() + ACCEPT_MS;
@@ -232,8 +230,8 @@ export class HttpServer {
   }
 
   /**
-   * Calls `act` when the responses to all requests before a CONNECT or Upgrade request have been sent. Node has given
-   * up the socket, so until then this method closes it on an error or a timeout.
+   * Calls `act` when the responses to all requests before a CONNECT or Upgrade request have been sent. Node no longer
+   * watches the socket, so until then this method closes it on an error or a timeout.
    */
   #wait(socket: HttpSocket, act: () => void): void {
     const cut = () => socket.destroy();

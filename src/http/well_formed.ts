@@ -72,8 +72,8 @@ function isOwnOrigin({ origin = '', host }: IncomingHttpHeaders): boolean {
 }
 
 /**
- * True if the headers prove that a page of the bus made the request. Browsers send
- * `Sec-Fetch-Site` only over https or to the own machine. If it is missing, `Origin` is the proof.
+ * True if the headers prove that a page of the bus made the request. Browsers leave out `Sec-Fetch-Site` over plain
+ * http, except to their own machine. Then `Origin` is the proof.
  */
 export function isFromOwnPage(headers: IncomingHttpHeaders): boolean {
   const site = headers['sec-fetch-site'];

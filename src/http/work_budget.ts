@@ -21,8 +21,8 @@ export class WorkBudget {
   }
 
   /**
-   * Resolves when a step of long work may start. Await this right before each step, and nothing within it: the time of
-   * the step is measured only until the next `await`. The steps of one owner start in order, and the owners take turns.
+   * Resolves when a step of long work may start. Await this right before each step, and await nothing within the step:
+   * its time is measured only until the next `await`. The steps of one owner start in order, and the owners take turns.
    */
   whenFree(owner = ''): Promise<void> {
     return new Promise((resolve) => {
