@@ -9,9 +9,9 @@ second is later than now when it is read, Redis's clock was set back, and the fi
 ]]
 local client_quota = {}
 
--- Each client has a bucket of permissions. One permission lets the bus remember one idempotency key or nonce of the
--- client. A full bucket has `max` permissions, and an empty one becomes full in the time `window_ms`. Returns the state
--- of the buckets during a script call. `key_of` returns the Redis key of a client's bucket.
+-- Creates the table of buckets that the functions below use in one script call. A client's bucket has up to `max`
+-- permissions, and an empty one becomes full in `window_ms`. Each permission lets the bus remember one idempotency key
+-- or nonce. `key_of` returns the Redis key of a client's bucket.
 function client_quota.begin(call, key_of, max, window_ms)
   local window_us = window_ms * 1000
   -- Time (µs) in which a bucket regains one permission: 3.6 s if `max` is 1,000 and the window is an hour.
@@ -27,8 +27,8 @@ function client_quota.is_empty(quota, client)
     local full_at, at = (redis.call('GET', quota.key_of(client)) or ''):match('^(%d+) ?(%d*)$')
     local set_back_us = math.max(0, (tonumber(at) or 0) - quota.now_us)
     full_at_us = math.max(quota.now_us, (tonumber(full_at) or 0) - set_back_us)
-    -- `full_at_us`, when the bucket will be full again, may be too late, because the operator may have shortened the
-    -- window since it was stored. Every bucket is full again one window from now at the latest.
+    -- The operator may have shortened the window since `full_at_us` was stored. Then the bucket is full again earlier:
+    -- within one window from now.
     full_at_us = math.min(full_at_us, quota.now_us + quota.window_us)
     quota.full_at_us[client] = full_at_us
   end

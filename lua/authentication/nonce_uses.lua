@@ -24,16 +24,14 @@ local client_quota = include('authentication/client_quota')
 local digest_keys = include('authentication/digest_keys')
 
 -- Maximum count (`nc`) of a nonce. A nonce has one bit for each count, which is set when the count is used. The bits
--- are 8 KiB at most, but may take 20 KB of memory, because Redis reserves more than a growing string needs.
+-- need 8 KiB at most, for which Redis may reserve 20 KB of memory.
 local MAX_COUNT = 65535
 -- The bits of a nonce are stored in steps of this number, so a nonce that is used only a few times takes little memory.
--- One use adds one step at most. Example: if 512 bits are stored, the count 1023 makes them 1024, and the count 1024 is
--- refused.
+-- One use adds one step at most: while 512 bits are stored, the count 1023 is possible, and 1024 is refused.
 local STEP = 512
 
--- A nonce use is refused if the client's quota is used up. Returns three values about the client's last such refusal:
--- its time (ms), the hour whose key signed the nonce, and the text of this key. Returns nothing if no refusal is
--- stored.
+-- Returns three values about the last nonce use that was refused because the client's quota was used up: the time (ms)
+-- of the refusal, the hour whose key signed the nonce, and this key. Returns nothing if no refusal is stored.
 local function last_refusal(call, client)
   local text = redis.call('GET', call.keys.nonces_refused(client)) or ''
   local at_ms, hour, key = text:match('^(%d+) (%d+) (.*)$')
@@ -46,16 +44,17 @@ local function store_refusal(call, use, kept_ms)
   redis.call('SET', call.keys.nonces_refused(use.client), text, 'PX', kept_ms)
 end
 
--- Adds STEP bits to the stored bits of a nonce, and takes this step out of the client's quota. Returns nothing if that
--- was possible. Otherwise the use is refused, and the result is its outcome: `too_many_nonces`, `old` or `replaced`.
+-- Adds STEP bits to the stored bits of a nonce, and takes one step from the client's quota. If that is not possible,
+-- returns the outcome of the use: `too_many_nonces` (the quota is used up), `old` (the nonce is from before such a
+-- refusal) or `replaced` (its key was replaced).
 local function grow(call, quota, use, uses, bits, kept_ms)
   local refused_at_ms, hour, key = last_refusal(call, use.client)
   if refused_at_ms and refused_at_ms > call.now_ms then
     redis.call('DEL', call.keys.nonces_refused(use.client))
     refused_at_ms = nil
-    -- The refusal lies in the future, so Redis's clock was set back. The refusal was deleted, because it would make new
-    -- nonces `old`. But somebody may have recorded the refused request, to repeat it now. To make the nonce of that
-    -- request invalid, all keys are replaced, unless the key that signed it was replaced already.
+    -- Redis's clock was set back: the refusal lies in the future, and would make new nonces `old`, so it was deleted.
+    -- Now somebody could repeat the refused request with success. If the key that signed its nonce is still valid, all
+    -- keys are replaced to prevent this.
     if redis.call('HGET', call.keys.digest_keys(), hour) == key then
       digest_keys.replace(call)
       return 'replaced'

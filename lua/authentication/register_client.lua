@@ -39,8 +39,9 @@ local function permits_all(patterns, names)
   return true
 end
 
--- Ends those of the client's joins that read or publish to a forbidden topic. `patterns_of.subscribe` permits topics
--- for reading, and `patterns_of.publish` for publishing. Returns the tokens of the ended joins.
+-- Ends the client's joins that have a forbidden topic: a source that `patterns_of.subscribe` does not permit, or an
+-- outlet (a topic to which the join publishes) that `patterns_of.publish` does not permit. Returns the tokens of the
+-- ended joins.
 local function end_joins(call, client, patterns_of)
   local ended = {}
   for _, token in ipairs(joins.of(call, client)) do
@@ -54,13 +55,13 @@ local function end_joins(call, client, patterns_of)
   return ended
 end
 
--- Stores which topics a client may publish to and subscribe to. `entries` has the topic patterns for `publish` and for
+-- Stores to which topics a client may publish and subscribe. `entries` has the topic patterns for `publish` and for
 -- `subscribe`; a missing entry permits all topics. Ends or pauses what the new patterns forbid:
---   - A subscription ends if the client may not subscribe to the topic.
+--   - A subscription ends if the client may not subscribe to its topic.
 --   - A trigger pauses if the client may not publish to its topic.
---   - A join ends if it reads a topic to which the client may not subscribe, or publishes to one that is forbidden.
+--   - A join ends if the client may not subscribe to one of its sources, or may not publish where the join does.
 -- The client keeps the topics that it owns, so that no other client can take their names. Returns the tokens of the
--- ended joins. The caller then deletes the batches and dead letters of these joins.
+-- ended joins, whose batches and dead letters the caller deletes.
 local function set_scopes(call, token, entries)
   local client, patterns_of = call.keys.api_token(token), {}
   redis.call('HDEL', client, 'publish', 'subscribe')
