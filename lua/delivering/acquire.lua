@@ -111,8 +111,8 @@ return function(call, args)
   choosing.put_back(call, choice)
   local subscribers = grants.store(call, given)
   local ready_jobs = choice.is_exhausted and 0 or lanes.count_ready(call, q, args.kind, choice.waiting_by_share)
-  -- Finished deliveries may have made jobs instant (any worker may take them). If this call has not taken all of them,
-  -- it wakes other workers. A `quarantine` takes none: it takes only batches that may have killed workers.
+  -- Finished deliveries may have made jobs instant (any worker may take them). If some are left, other workers are
+  -- woken. A `quarantine` leaves all of them, because it takes only batches that may have killed workers.
   if became_instant and (ready_jobs > 0 or args.kind == 'quarantine') then call.wakes[q] = true end
   given.reply_items[1] = cmsgpack.pack({ ready_jobs, call.now_ms, acks, subscribers, given.list })
   return given.reply_items

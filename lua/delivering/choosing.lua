@@ -17,12 +17,12 @@ local MAX_PASSED_OVER = 500
 choosing.START = batches.HEADER + 10
 
 -- Creates the state of a script call that chooses jobs for the idle workers in `args`. Some fields:
---   popped            instant jobs (any worker may take them), taken from their list, at most `workers` at a time
+--   popped            instant jobs (any worker may take them) that the call has taken from their list
 --   position          the position in `popped` of the job that was tried last
---   waiting_by_share  for each share, how many jobs wait because it is full. A share is the part of the workers
---                     that one kind of subscribers, such as all slow ones, may use together
+--   waiting_by_share  for each share, how many jobs wait because it is full. A share is the part of the workers that
+--                     one kind of subscribers, such as all slow ones, may use together
 --   is_exhausted      true as soon as no job is left to try
---   may_have_history  false if the batch of the tried job has certainly no history of failed attempts
+--   may_have_history  false if the batch of the job that was tried last has no history of failed attempts
 --   lanes             a cache: the result of `lane_entry.read` for each subscriber
 --   entered           the number of deliveries that the call has begun
 function choosing.begin(call, args)
@@ -40,9 +40,9 @@ function choosing.start_of(call, bid)
   if start and tonumber(start[3]) then return start end
 end
 
--- A process of the old Ruby Routemaster may have stored the batch `bid` after this bus took over its Redis. If so,
--- makes it a batch of this bus (maintenance/ruby.lua), and returns the first items of its Redis list. Returns nothing
--- if there is no such batch, or it cannot become a batch of this bus.
+-- If a process of the old Ruby Routemaster stored the batch `bid` after this bus had taken over its Redis, makes it a
+-- batch of this bus (maintenance/ruby.lua). Returns the first items of the batch's list, or nothing if it cannot become
+-- a batch of this bus, or does not exist.
 local function start_of_stray(call, bid)
   if not ruby.adopt(call, bid) then return end
   redis.call('INCR', call.keys.strays_adopted())

@@ -29,7 +29,7 @@ local MAX_ATTEMPTED_BYTES = 33554432
 local LONG_BYTES = 2097152
 
 -- Returns how many bytes of memory a batch takes in Redis: up to a third more than the bytes of its events. Returns 0
--- if `start` has the whole batch (it has fewer than START items), because nothing is left to read.
+-- if `start`, which then has fewer than START items, is the whole batch.
 local function size_of(call, bid, start)
   if #start < choosing.START then return 0 end
   return redis.call('MEMORY', 'USAGE', call.keys.batch(bid), 'SAMPLES', 0)
@@ -40,8 +40,7 @@ function cutting.is_long(call, bid, start)
 end
 
 -- Returns the maximum events and bytes of one delivery of a batch. A later attempt sends the same events as the first,
--- even if the subscriber has lowered its limits since, so only MAX_ATTEMPTED_BYTES limits it. `start[3]` is the number
--- of earlier attempts.
+-- so it ignores the subscriber's limits, which may have become lower. `start[3]` is the number of earlier attempts.
 local function limits_of(lane, start)
   if start[3] ~= '0' then return { events = math.huge, bytes = MAX_ATTEMPTED_BYTES } end
   return { events = open_batches.max_events(lane.max_events), bytes = open_batches.max_bytes(lane.max_bytes) }
@@ -65,30 +64,30 @@ local function read_items(call, bid, start, limits)
   return list
 end
 
--- A batch was split: its first events are a new batch now, and `events_left` events stayed in the old batch, which has
--- the score `score`. Returns the score of the new batch in the subscriber's index.
+-- Returns the score of a new batch in the subscriber's index. The new batch has the first events of an old batch, in
+-- which `events_left` events stayed. `score` is the present score of the old batch.
 --
--- The new score is lower than `score`, so that the new batch is delivered first. It is higher than the scores of
--- batches that were split off earlier, because fewer events stay after each split. Each split also lowers `score` by
--- one (see `rename`). Therefore two are subtracted for each event, not one.
+-- The new batch must be delivered before the old one, but after the batches that were split off earlier. Subtracting
+-- `events_left` from `score` would give this order, because fewer events stay after each split. But each split also
+-- lowers `score` by one (see `rename`), so `2 * events_left` is subtracted.
 --
--- Example: a batch has the score 9000 and 250 events. 100 are split off, and 150 stay with the score 8999. The new
--- batch gets 8999 - 2 * 150 = 8699. Then 100 more are split off, and 50 stay with 8998. Their batch gets 8998 - 2 * 50
+-- Example: a batch with the score 9000 has 250 events. After 100 are split off, 150 stay with the score 8999, and the
+-- new batch gets 8999 - 2 * 150 = 8699. After 100 more, 50 stay with 8998, and the second new batch gets 8998 - 2 * 50
 -- = 8898.
 local function score_of_part(index, score, events_left)
   local older = redis.call('ZRANGE', index, '(' .. score, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')[2]
   local first = math.max(score - 2 * events_left, (tonumber(older) or 0) + 1)
-  -- If another batch has the score `score` - 1, the new batch gets the same score, and either of the two may be
-  -- delivered first. This matters only to `ordered` subscribers. With them it cannot happen: only their oldest batch is
-  -- delivered, so no other batch has a lower score.
+  -- If another batch already has the score `score` - 1, the new batch shares it, and either of the two may be delivered
+  -- first. With `ordered` subscribers, this cannot happen: only their oldest batch is delivered, so no other batch has
+  -- a lower score.
   return string.format('%d', math.min(first, score - 1))
 end
 
 -- Gives the batch `old` the new UID `bid`. Its list, history and time of closing stay the same. `list` begins with the
 -- header of the batch. Returns two scores of `bid`: in `batches:index`, and in the subscriber's index.
 --
--- The score in the subscriber's index becomes 1 lower, so that the batch keeps its place. Batches that were opened at
--- the same moment may have the same score. Redis sorts these by UID, and the new UID may come after theirs.
+-- The score in the subscriber's index becomes 1 lower. Otherwise the batch could lose its place to one with the same
+-- score, because Redis sorts these by UID.
 local function rename(call, list, old, bid)
   local keys, token, created_ms, attempts = call.keys, unpack(list, 1, batches.HEADER)
   local index, queue = keys.batches_index(), keys.batches_queued(token)
@@ -109,8 +108,8 @@ local function rename(call, list, old, bid)
 end
 
 -- Splits the batch `whole` in two. The events up to the position `last` in `list` become a new batch with 0 attempts,
--- whose job `worker` gets. The other events stay in the old batch, which gets a new UID, and a job that any worker may
--- take. Returns the UID and the job of the new batch.
+-- and `worker` gets its job. The other events stay in the old batch, which gets a new UID, and a job that any worker
+-- may take. Returns the UID and the job of the new batch.
 local function cut(call, given, worker, whole, list, last)
   local keys, token, created_ms, q = call.keys, list[1], list[2], given.choice.q
   local head, rest, items = uids.next(given.uids), uids.next(given.uids), { token, created_ms, '0' }
@@ -133,17 +132,17 @@ local function cut(call, given, worker, whole, list, last)
   return head, job
 end
 
--- Adds as many events of a batch to the reply as one delivery may have. If the batch has more, these events become a
--- new batch, which the worker gets instead of `bid`. The last item of the reply, the job of `bid`, is then replaced by
--- the job of the new batch. Returns three values:
+-- Adds as many events of the batch `bid` to the reply as one delivery may have. If some are left over, the added events
+-- become a new batch. The worker gets this batch instead of `bid`, and the reply gets its job instead of that of `bid`.
+-- Returns three values:
 --   - the UID of the batch that is delivered
 --   - the number of its events
 --   - the number of items added to the reply; each has one or several events (pieces.lua). It is 0 for a long batch,
---     because the worker reads the events of such a batch itself
+--     whose events the worker reads itself
 function cutting.add_events(call, given, worker, bid, start, lane)
   local limits = limits_of(lane, start)
-  -- So as not to block Redis, this script reads about LONG_BYTES of a batch at most. If a longer batch fits into one
-  -- delivery, the worker reads its events itself. If not, the first LONG_BYTES are split off and delivered now.
+  -- This script reads about LONG_BYTES of a batch at most, so as not to block Redis. If a longer batch fits into one
+  -- delivery, the worker reads the events itself. If not, the first LONG_BYTES are split off and delivered now.
   local size = limits.bytes > LONG_BYTES and size_of(call, bid, start) or 0
   if size > LONG_BYTES then
     local events = redis.call('LLEN', call.keys.batch(bid)) - batches.HEADER

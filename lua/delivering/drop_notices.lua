@@ -37,8 +37,8 @@ function drop_notices.add(call, token, drops)
 end
 
 -- Returns the drop notice (field, value, …) to send with this batch, or nothing. Only one batch of a subscriber carries
--- a notice at a time; its UID is the field `teller` of the notice. If no batch carries one, this batch gets a notice
--- about all events that were dropped but not yet reported.
+-- a notice at a time; the field `teller` of the notice has the batch's UID. If no batch carries one, this batch gets a
+-- notice about all drops that were not yet reported.
 function drop_notices.give(call, token, bid)
   call.without_notice = call.without_notice or {}
   if call.without_notice[token] then return end
@@ -72,7 +72,7 @@ function drop_notices.carried_by(call, token, bid)
   if redis.call('HGET', carried, 'teller') == bid then return redis.call('HGETALL', carried) end
 end
 
--- Deletes the drop notice of a subscriber if one of the batches `bids`, which it has accepted, carried the notice.
+-- Deletes the drop notice of a subscriber if one of the accepted batches `bids` carried it.
 function drop_notices.forget(call, token, bids)
   local carrier = redis.call('HGET', call.keys.drop_notice_carried(token), 'teller')
   for _, bid in ipairs(carrier and bids or {}) do

@@ -98,8 +98,7 @@ local function end_retries(call, token, sum)
 end
 
 -- Deletes the lists of the finished batches, and the histories of their failed attempts. Returns true if one of these
--- batches may have carried a drop notice. Most calls find no history and no notice, so one EXISTS command looks first
--- whether there is any.
+-- batches may have carried a drop notice. Usually there is no history and no notice: one EXISTS command finds this out.
 local function delete_lists(call, collected)
   local rare, count = collected.attempts, #collected.attempts
   redis.call('UNLINK', unpack(collected.lists))
@@ -115,8 +114,8 @@ end
 
 -- Makes waiting jobs of a subscriber ready for workers, after `ended` of its deliveries have ended. Each ended delivery
 -- makes two jobs ready, so that 4 deliveries at a time become 8, then 16. If the subscriber could have only one at a
--- time until now (`recovered`), as many jobs become ready as its limit of deliveries in flight permits. This limit is
--- never exceeded: workers would only make further jobs wait again.
+-- time until now (`recovered`), as many jobs become ready as its limit of deliveries in flight permits. Jobs above this
+-- limit stay, because they could not run yet.
 local function go_on(call, token, ended, recovered, args)
   if redis.call('EXISTS', call.keys.jobs_waiting(token)) == 0 then return end
   local own_limit, max_bytes = unpack(redis.call('HMGET', call.keys.subscriber(token), 'max_in_flight', 'max_bytes'))

@@ -101,8 +101,8 @@ function grants.give_next(call, given, worker)
   add_batch(call, given, grant, worker, bid, start)
 end
 
--- Gives the worker the job that it already holds. The reply that gave it this job was lost: a worker that knows of its
--- job asks for no other. `lease` is the number of the worker's lease, or nil if the lease has expired.
+-- Gives the worker the job that it already holds. The worker asks again only because the reply with this job was lost.
+-- `lease` is the number of the worker's lease, or nil if the lease has expired.
 function grants.give_again(call, given, worker, job, lease)
   local grant = add_grant(given, worker, job, tonumber(lease) or false)
   local bid = jobs.batch_of(job)
@@ -125,8 +125,8 @@ function grants.take_back(call, given, worker)
   redis.call('DEL', call.keys.jobs_pending(given.choice.q, worker))
   given.token_of[worker] = nil
   lanes.leave(call, worker)
-  -- `lanes.leave` ends only stored deliveries. If this call has just begun the delivery, the worker still counts in a
-  -- share, the part of the workers that one kind of subscribers may use together. So it leaves the share here.
+  -- `lanes.leave` ends only deliveries that are stored. If this call began the delivery, it is not stored yet. The
+  -- worker then leaves its share (the workers that one kind of subscribers may use together) here.
   lanes.leave_shares(call, { worker })
 end
 

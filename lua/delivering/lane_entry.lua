@@ -9,9 +9,9 @@ local lanes = include('delivering/lanes')
 local waiting = include('delivering/waiting')
 local lane_entry = {}
 
--- Returns what decides whether a delivery to a subscriber may begin, and how large it may be: fields of the
--- subscriber's hash, and `in_flight`, the number of its deliveries in flight. `in_flight` includes deliveries that this
--- script call has begun but not yet stored.
+-- Returns the fields of the subscriber's hash that decide whether a delivery may begin, and how large it may be. Adds
+-- `in_flight`, the number of the subscriber's deliveries in flight, with those that this script call has begun but not
+-- yet stored.
 function lane_entry.read(call, choice, token)
   local lane = choice.lanes[token]
   if lane then return lane end
@@ -61,8 +61,8 @@ end
 -- use together. Returns true if the share had a free worker, or if `worker` is a quarantine, which never waits (see
 -- `has_room`). Otherwise returns false, and the job waits:
 --   - If its subscriber has deliveries in flight, the job waits among the subscriber's jobs until a delivery ends.
---   - If not, it becomes the subscriber's probe, and waits in the list of the share until a worker is free. The
---     subscriber's other jobs wait until the probe runs, so the list has at most one job of each subscriber.
+--   - If not, it becomes the subscriber's probe, and waits in the list of the share until a worker is free. The list
+--     has at most one job of each subscriber, because the subscriber's other jobs wait for the probe.
 local function enter_share(call, choice, lane, share, worker, job)
   local holds_some = lane.in_flight > 0
   if choice.kind == 'quarantine' or lanes.share_room(call, share, holds_some) > 0 then
@@ -76,10 +76,9 @@ local function enter_share(call, choice, lane, share, worker, job)
   return false
 end
 
--- Returns true if a subscriber that has deliveries in flight has room for another one. It always has room if the worker
--- is a quarantine, which is a process that delivers only batches that may have killed workers. If the job of such a
--- batch had to wait for room, an ordinary worker would get it later, and put it aside for the quarantine again, without
--- end.
+-- Returns true if a subscriber that has deliveries in flight has room for another one. For a quarantine, a process that
+-- delivers only batches that may have killed workers, there is always room. If the job of such a batch had to wait, an
+-- ordinary worker would get it later, and put it aside for the quarantine again, without end.
 local function has_room(call, choice, lane)
   if choice.kind == 'quarantine' then return true end
   if lane.in_flight >= lanes.width(call, lane.max_in_flight, lane.max_bytes, choice.args) then return false end

@@ -19,8 +19,8 @@ local lanes = {}
 -- order.
 lanes.SHARES = include('store/shares')
 -- The part of the live workers that is regular: a thread has a spare worker for every three regular ones
--- (thread_workers.ts). The shares are parts of the regular workers only. As parts of all live workers, they would be
--- 13/16 of these, which is more than all regular ones, and other deliveries would have to wait for spare workers.
+-- (thread_workers.ts). The shares are parts of the regular workers only. If they were parts of all live workers, they
+-- could hold all regular ones, and leave only spare workers to other deliveries.
 local REGULAR_PART = 3 / 4
 local PART_OF_REGULAR = { slow = 1 / 2, failing = 1 / 4, joins = 1 / 16 }
 local PART_OF_LANE = 1 / 4
@@ -42,8 +42,8 @@ local function live_workers(call)
 end
 
 -- Returns how many subscribers hold exactly one worker of the share `slow` (the workers for slow and new subscribers).
--- By this number, `share_room` decides whether another subscriber may begin its first delivery. It is computed once in
--- a script call; after that, `enter_share` (lane_entry.lua) adds each subscriber whose first delivery begins.
+-- It is computed once in a script call. After that, `enter_share` (lane_entry.lua) adds each subscriber whose first
+-- delivery begins.
 local function single_workers(call)
   if call.single_workers then return call.single_workers end
   local workers, counts = redis.call('SMEMBERS', call.keys.share_workers('slow')), {}
@@ -53,8 +53,8 @@ local function single_workers(call)
       counts[token] = (counts[token] or 0) + 1
     else
       -- The delivery of this worker began in this script call, so its subscriber is not stored yet. The worker counts
-      -- as the only one of its subscriber. If the subscriber has others, the result is too high. Then `share_room` may
-      -- permit too few deliveries, but never too many.
+      -- as the only one of its subscriber. If that is wrong, the result is too high, and `share_room` may permit too
+      -- few deliveries, but never too many.
       call.single_workers = call.single_workers + 1
     end
   end
@@ -68,10 +68,11 @@ end
 -- wants a worker already has deliveries in flight.
 --
 -- The last quarter of the share `slow` is kept for first deliveries: those to subscribers that have none in flight.
--- Otherwise subscribers that hang could take the whole share. Example: of 64 regular workers, the share `slow` has 32.
--- First deliveries may use all 32. Further deliveries may use 24, because 8 are kept (`kept`). A running delivery that
--- becomes slow enters the share even if it is full (slow_deliveries.lua). Such deliveries must not use up the kept 8.
--- So even in a full share, a first delivery may begin while fewer than 8 subscribers have exactly one worker there.
+-- Otherwise subscribers that hang could take the whole share. Example: the share has 32 workers. First deliveries may
+-- use all of them, further deliveries only 24, because 8 are kept (`kept`).
+--
+-- A running delivery that becomes slow enters even a full share (slow_deliveries.lua), and could use up the kept 8. So
+-- a first delivery may begin in a full share while fewer than 8 subscribers have exactly one worker there.
 function lanes.share_room(call, share, holds_some)
   local part = math.max(1, math.floor(live_workers(call) * REGULAR_PART * PART_OF_REGULAR[share]))
   local room = part - redis.call('SCARD', call.keys.share_workers(share))
@@ -94,11 +95,12 @@ function lanes.width(call, own_limit, max_bytes, args)
 end
 
 -- Returns the limit for spare workers, which help while all regular workers of a thread are busy with long jobs. A
--- spare worker may begin a delivery only if the subscriber has fewer deliveries in flight than this limit. It is a
--- quarter of the workers that do not deliver to other subscribers, but at least 1. Without it, a few subscribers that
--- hang could use up the spare workers too. `in_flight` is the number of the subscriber's deliveries in flight.
--- `entered` counts the deliveries to all subscribers that this script call has begun but not yet stored in
--- `lanes_held`.
+-- spare worker may begin a delivery only if the subscriber has fewer deliveries in flight than this limit, so that a
+-- few subscribers that hang cannot use up the spare workers too. The limit is a quarter of the workers that do not
+-- deliver to other subscribers, but at least 1.
+--
+-- `in_flight` is the number of the subscriber's deliveries in flight. `entered` counts the deliveries to all
+-- subscribers that this script call has begun but not yet stored in `lanes_held`.
 function lanes.spare_width(call, in_flight, entered)
   local others = redis.call('HLEN', call.keys.lanes_held()) + entered - in_flight
   return math.max(1, math.floor((live_workers(call) - others) * PART_OF_LANE))
@@ -159,9 +161,9 @@ function lanes.subscribers_of(call, workers)
   return redis.call('HMGET', call.keys.lanes_held(), unpack(workers))
 end
 
--- Ends the deliveries of these workers, so that they count no more against the limits of their subscriber and of its
--- kind (such as all slow ones). `tokens` has, for each worker, the token of its subscriber, or false. Returns, by
--- token, how many deliveries of each subscriber have ended.
+-- Ends the deliveries of these workers, so that they no longer count against the limit of one subscriber, or of one
+-- kind of subscribers (such as all slow ones). `tokens` has, for each worker, the token of its subscriber, or false.
+-- Returns, by token, how many deliveries have ended.
 function lanes.leave_all(call, workers, tokens)
   local ended = {}
   for _, token in ipairs(tokens) do

@@ -20,16 +20,16 @@ function leases.last(call)
   return call.last_lease
 end
 
--- The numbers of leases are times. Returns by how much (µs) the numbers of new leases must be ahead of Redis's clock: 0
--- unless the clock was set back. `newest_us` says how far the newest number is ahead now.
+-- The numbers of leases are times. Returns by how much (µs) new numbers must be ahead of Redis's clock: 0 unless the
+-- clock was set back. `newest_us` says how far the newest number is ahead now.
 local function ahead_now(call, newest_us)
   if newest_us <= 0 then return 0 end
   local before_us = tonumber(redis.call('GET', call.keys.leases_ahead()))
   if not before_us then return newest_us > MAX_AHEAD_US and newest_us or 0 end
   -- The numbers must grow at half the pace of the clock, so that the clock catches up with them. Example: the newest
-  -- number was ahead by 10 s when it was given (`before_us`). 4 s later it is ahead by 6 s (`newest_us`). The next
-  -- number is ahead by the mean, 8 s, so it is 2 s higher than the newest. If the clock was set back again, `newest_us`
-  -- is larger than the mean, and is taken instead of it: the numbers must not fall.
+  -- number was ahead by 10 s when it was given (`before_us`), and now, 4 s later, by 6 s (`newest_us`). The next number
+  -- is ahead by the mean, 8 s. If the clock was set back again, `newest_us` is larger than the mean, and is taken,
+  -- because the numbers must not fall.
   return math.max(newest_us, math.floor((newest_us + before_us) / 2))
 end
 

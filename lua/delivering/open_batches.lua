@@ -40,9 +40,9 @@ function open_batches.max_bytes(setting)
   return tonumber(setting) or defaults.max_bytes
 end
 
--- Returns how many bytes events take in the body of a delivery, with the comma or bracket after each, from position
--- `first` of the list on. Several subscribers may get the same list, so the bytes of the whole list are kept in its
--- field `bytes`.
+-- Returns how many bytes `events` take in the body of a delivery, from position `first` on, with the comma or bracket
+-- after each. The bytes of a whole list are kept in its field `bytes`, because several subscribers may get the same
+-- list.
 function open_batches.bytes_of(events, first)
   if first == 1 and events.bytes then return events.bytes end
   local bytes = #events - first + 1
@@ -51,35 +51,34 @@ function open_batches.bytes_of(events, first)
   return bytes
 end
 
--- Returns true if new events (from position `first` of the list on) are so small that publish need not count their
--- bytes: `max_events` events of their average size have at most an eighth of the default max_bytes. With the defaults,
--- these are events of up to 1,309 bytes. If the subscriber has set its own max_bytes, events are always counted, so the
--- result is false.
+-- Returns true if publish need not count the bytes of new events (from position `first` of the list on), because they
+-- are small: `max_events` events of their average size have at most an eighth of the default max_bytes. With the
+-- defaults, these are events of up to 1,309 bytes. Returns false if the subscriber has set its own max_bytes.
 function open_batches.needs_no_count(max_events, max_bytes, events, first)
   if max_bytes then return false end
   local count = #events - first + 1
   return open_batches.bytes_of(events, first) * max_events <= SMALL_PART * defaults.max_bytes * count
 end
 
--- Returns the value of a new batch in the hash `batches:room`: its UID, followed by its room, the number of bytes that
--- still fit into it. Also returns the room as a number. `bytes` is the size of the batch's events, each with the comma
--- or `]` after it. The 1 is for the `[` before them.
+-- Returns the value of a new batch in the hash `batches:room`: its UID, followed by its room (the bytes that still fit
+-- into it). Also returns the room as a number. `bytes` is the size of the batch's events, each with the comma or `]`
+-- after it. The 1 is for the `[` before them.
 function open_batches.new_room(bid, max_bytes, bytes)
   local room = open_batches.max_bytes(max_bytes) - 1 - bytes
   return bid .. string.format('%d', room), room
 end
 
--- The hash `batches:room` has the bytes that still fit into open batches. Publish need not read it if the new events
--- are small and the subscriber has the default limits. Returns true if publish must read it. `entry` is the entry of
--- the open batch in `batches:open`. It is longer than a UID if the subscriber has limits of its own.
+-- Returns true if publish must read the hash `batches:room`, which has the bytes that still fit into open batches. That
+-- is not needed if the new events are small and the subscriber has the default limits. `entry` is the entry of the open
+-- batch in `batches:open`. It is longer than a UID if the subscriber has limits of its own.
 function open_batches.may_be_counted(entry, events)
   return #entry > UID_LENGTH or not open_batches.needs_no_count(defaults.max_events, false, events, 1)
 end
 
--- The room of an open batch is the number of bytes that still fit into it. Subtracts the bytes of new events from it,
--- and returns the room that is left, by token. `tokens`, `entries` and `lists` have one item for each batch: its
--- subscriber, its entry in `batches:open`, and its new events. A batch that has got only small events has no stored
--- room, and is not in the result.
+-- Subtracts the bytes of new events from the room of open batches: the bytes that still fit into each. Returns the room
+-- that is left, by token. `tokens`, `entries` and `lists` have one item for each batch: its subscriber, its entry in
+-- `batches:open`, and its new events. A batch that has got only small events has no stored room, and is not in the
+-- result.
 function open_batches.take_room(call, tokens, entries, lists)
   if #tokens == 0 then return {} end
   local rooms, values = {}, {}
@@ -116,7 +115,7 @@ function open_batches.bid_of(call, token)
   return entry and entry:sub(1, UID_LENGTH)
 end
 
--- Removes the entry of an open batch that has left its queue. `bid` must be the UID of the subscriber's open batch.
+-- Removes the batch `bid`, which must be the subscriber's open batch, from the open batches.
 function open_batches.remove(call, token, bid)
   redis.call('HDEL', call.keys.batches_open(), token)
   redis.call('SREM', call.keys.batches_current(token), bid)
@@ -169,10 +168,10 @@ function open_batches.close_full(call, token, bid)
   if redis.call('ZREM', call.keys.jobs_scheduled('main'), job) == 1 then jobs.make_instant(call, 'main', job) end
 end
 
--- Closes all open batches if Redis was restarted, or a replica became the master, since this was last called. The last
--- writes before that may be lost. So a batch that is stored as open may have been closed and delivered already. If it
--- got more events, they would be delivered under an id that the subscriber knows already, and ignored as a repeat. The
--- jobs of the batches stay queued, so the batches are delivered as usual.
+-- Closes all open batches if Redis was restarted, or a replica became the master, since the last call. Redis may have
+-- lost its last writes then: a batch that is stored as open may have been closed and delivered. New events in it would
+-- be delivered under an id that the subscriber knows already, and ignored as a repeat. The jobs of the batches stay
+-- queued, so the batches are delivered as usual.
 function open_batches.close_all_after_restart(call)
   local keys, run = call.keys, redis_run.id()
   if not run or redis.call('GET', keys.batches_run()) == run then return end
@@ -182,7 +181,8 @@ function open_batches.close_all_after_restart(call)
     current[#current + 1] = keys.batches_current(entries[i])
   end
   many.command('HSET', keys.batches_closed(), closed)
-  -- In a Redis that was taken over, the sets in `current` have only batches of Ruby processes (opening.lua), and stay.
+  -- If this bus took over the Redis of a Ruby Routemaster, the sets in `current` have only batches of Ruby processes
+  -- (opening.lua), and stay.
   if redis.call('EXISTS', keys.taken_over()) == 0 then many.command('UNLINK', keys.batches_room(), current) end
   redis.call('DEL', keys.batches_open(), keys.batches_room())
   redis.call('SET', keys.batches_run(), run)

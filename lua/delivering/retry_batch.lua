@@ -16,8 +16,8 @@ local batches = include('delivering/batches')
 local jobs = include('delivering/jobs')
 local waiting = include('delivering/waiting')
 
--- If the subscriber is failing, makes `job` its probe: the job that runs next. Sets `throttled_until`, before which no
--- delivery begins, to now. If the present probe is another job that is scheduled for later, that job becomes a waiting
+-- If the subscriber is failing, makes `job` its probe, which is the job that runs next, and permits deliveries from now
+-- on (`throttled_until`). If the present probe is another job that is scheduled for later, that job becomes a waiting
 -- job. A probe that is not scheduled stays the probe, because a worker has it already or can take it.
 local function try_first(call, token, job)
   local keys, subscriber = call.keys, call.keys.subscriber(token)

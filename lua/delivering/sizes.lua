@@ -29,8 +29,8 @@ local function other_bytes(keys, bid)
   return OVERHEAD_BYTES + (redis.call('MEMORY', 'USAGE', keys.attempts(bid)) or 0)
 end
 
--- Returns the UIDs of at most `samples` of the `count` batches in an index, spread evenly. If they were chosen at
--- random, the figure of a queue that does not change would change with each look.
+-- Returns the UIDs of at most `samples` of the `count` batches in an index, spread evenly. Random batches would give
+-- another figure at each look, even for a queue that has not changed.
 local function sample_of(index, count, samples)
   if count <= samples then return redis.call('ZRANGE', index, 0, -1) end
   local bids = {}

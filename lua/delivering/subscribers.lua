@@ -30,7 +30,7 @@ function subscribers.fail(call, token, failure)
   end
 end
 
--- Stores the effects of accepted batches on their subscriber. `sum` is what finishing.lua has collected of them:
+-- Updates a subscriber that has accepted batches. `sum` is what finishing.lua has collected about these batches:
 --   - `events` are added to the subscriber's number of sent events, and `heal` to its health points, which are 100 at
 --     most.
 --   - If the last delivery took longer (`took_ms`) than `slow_ms`, the subscriber becomes slow. Otherwise it is no
@@ -55,8 +55,8 @@ function subscribers.heal(call, token, sum, slow_ms)
   return true, probe or throttled or first
 end
 
--- Makes the probe of a subscriber an ordinary job, so that others of its jobs may run. If the probe was scheduled for
--- later, it becomes ready at once, and the result is true. Otherwise it stays in its list.
+-- Makes the probe of a subscriber an ordinary job, so that the subscriber's other jobs may run. A probe that was
+-- scheduled for later becomes ready now, and the result is true. Any other probe stays in its list.
 function subscribers.release_probe(call, token, probe)
   redis.call('HDEL', call.keys.subscriber(token), 'probe')
   local was_scheduled = redis.call('ZREM', call.keys.jobs_scheduled('main'), probe) == 1

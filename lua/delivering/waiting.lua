@@ -5,8 +5,8 @@ local jobs = include('delivering/jobs')
 local waiting = {}
 
 -- Adds a job to the waiting jobs of a subscriber, a sorted set by the times (µs) at which they were added. Jobs that
--- one script call adds get times 1 µs apart, to keep their order. Adding a job takes longer than 1 µs, so the jobs of
--- later calls get later times.
+-- one script call adds get times 1 µs apart, to keep their order. Adding each takes longer than 1 µs, so the jobs of
+-- later calls come after them.
 function waiting.add(call, token, job)
   call.waiting_added = (call.waiting_added or 0) + 1
   redis.call('ZADD', call.keys.jobs_waiting(token), call.now_us + call.waiting_added, job)
@@ -20,9 +20,9 @@ function waiting.oldest_job(call, token)
 end
 
 -- Makes up to `max` waiting jobs of a subscriber instant (any worker may take them), the longest waiting first. They go
--- behind all other instant jobs, so that subscribers take turns. If the subscriber is `ordered`, makes only the job of
--- its oldest batch instant, whatever `max` is. Does nothing if the subscriber is paused, or has a probe, which must run
--- before its other jobs. Returns true if a job became instant.
+-- behind all other instant jobs, so that subscribers take turns. For an `ordered` subscriber, makes only the job of its
+-- oldest batch instant, whatever `max` is. Does nothing if the subscriber is paused, or has a probe, which must run
+-- first. Returns true if a job became instant.
 function waiting.make_instant(call, token, max)
   local keys = call.keys
   local probe, paused_at, ordered = unpack(redis.call('HMGET', keys.subscriber(token), 'probe', 'paused_at', 'ordered'))

@@ -24,23 +24,23 @@ local function read_record(call, args, state)
   if record.id == args.id and record.state == state and tonumber(record.queue) == args.list_index then return record end
 end
 
--- Returns at most `args.max` dead letters that a bulk operation looks at next, each with its UID and the time of its
--- death. Also returns true if there are more. With `args.token`, only the letters of this subscriber are meant,
--- otherwise those of all. `record` is the hash of the operation.
+-- Returns the dead letters that a bulk operation looks at next, at most `args.max`, each with its UID and the time of
+-- its death. Also returns true if there are more. With `args.token`, they are those of this subscriber, otherwise those
+-- of all. `record` is the hash of the operation.
 local function next_letters(call, args, record)
   local keys = call.keys
   local index = args.token and keys.dead_letters_of(args.token) or keys.dead_letters_index()
-  -- Another program may have overwritten the index. The index of one subscriber (`args.token`) then counts as empty, so
-  -- that the operation goes on with the next subscriber. Without the index of all letters, the operation cannot go on,
-  -- and the error is thrown.
+  -- Another program may have overwritten the index. The index of one subscriber (`args.token`) then counts as empty,
+  -- and the operation goes on with the next subscriber. Without the index of all letters it cannot go on, so the error
+  -- is thrown.
   local function read(...)
     if not args.token then return redis.call('ZRANGEBYSCORE', ...) end
     return calls.read_or_nil('ZRANGEBYSCORE', ...) or {}
   end
   local found = {}
-  -- The last call stopped at the letter `at_id`, which died at `at_ms`. The letters of the same millisecond with a
-  -- larger id come next. They are read without a limit, because they are few: Redis runs only a few script calls in a
-  -- millisecond, and each makes some 300 dead letters at most.
+  -- The last call stopped at the letter `at_id`, which died at `at_ms`. Next come the letters of the same millisecond
+  -- with larger ids. They are read without a limit: the few script calls of one millisecond make some 300 dead letters
+  -- each at most.
   for _, bid in ipairs(record.at_ms and read(index, record.at_ms, record.at_ms) or {}) do
     if merging.is_larger(bid, record.at_id) then found[#found + 1] = { bid, record.at_ms } end
   end
@@ -52,18 +52,16 @@ local function next_letters(call, args, record)
   return letters, #found > #letters
 end
 
--- Begins a step of a bulk operation (a retry or purge), which goes through the letters of one subscriber after another.
--- Returns a table:
+-- Begins a step of a bulk operation: a retry or purge of dead letters, one subscriber after another. Returns a table:
 --   args    the arguments of the script
 --   record  the filter and the progress of the operation
 --   bids    the UIDs of the next letters that match the filter
 --   state   `going` if this subscriber has more letters, `next` if another subscriber follows, `over` if none follows
 --   last    if `state` is `going`: the letter after which the next step continues
--- Returns nothing if there is nothing to do any more:
+-- Returns nothing in three cases:
 --   - The owner has begun another operation.
 --   - The operation is no longer in the state `wanted`.
---   - The subscriber is at the position `args.list_index` of the operation's list, and another worker has handled all
---     its letters.
+--   - Another worker has handled all letters of this subscriber (number `args.list_index` in the operation's list).
 function bulks.begin_step(call, args, wanted)
   local record = read_record(call, args, wanted)
   if not record then return end
@@ -82,8 +80,8 @@ function bulks.begin_step(call, args, wanted)
 end
 
 -- Returns the dead letters of `bids` that can be read. Leaves out a letter if another program has replaced one of its
--- keys by a key of another type. Otherwise the bulk operation would fail at this letter again and again, and never come
--- to the letters behind it. `retries` is true if the letters will be retried, which uses more keys than a purge.
+-- keys by a key of another type: the bulk operation would fail at this letter again and again. `retries` is true if the
+-- letters will be retried, which uses more keys than a purge.
 function bulks.readable(call, bids, retries)
   local keys, readable = call.keys, {}
   for _, bid in ipairs(bids) do
@@ -111,8 +109,8 @@ function bulks.end_step(call, step, counts)
   redis.call('HSET', key, unpack(values))
 end
 
--- Stores the progress after a step that has retried or purged `done` letters. The others that match are counted as left
--- alone (`left`).
+-- Stores the progress after a step that has retried or purged `done` letters. The other letters of the step are counted
+-- as left alone (`left`).
 function bulks.note_handled(call, step, done)
   local record = step.record
   local counts = { done = record.done + done, left = record.left + #step.bids - done }

@@ -8,14 +8,14 @@ local subscribers = include('delivering/subscribers')
 local waiting = include('delivering/waiting')
 local burying = {}
 
--- Ends a delivery for good: deletes its job, which the caller has already taken from the worker, and makes its batch a
--- dead letter. If the subscriber has left, deletes the batch instead. One of the subscriber's waiting jobs becomes
--- ready for any worker, because the subscriber has one delivery less in flight now.
+-- Ends a delivery for good: makes its batch a dead letter, or deletes the batch if the subscriber has left. Deletes the
+-- job, which the caller has already taken from the worker. Since the subscriber has one delivery less in flight now,
+-- one of its waiting jobs becomes ready for any worker.
 --
 -- Fields of `failure`:
 --   - `q`, `worker` and `job`: the job, and the worker that has held it
 --   - `bid`: the batch
---   - `reason`: the reason that the dead letter gets
+--   - `reason`: why the batch becomes a dead letter
 --   - `attempt`: the failed attempt as JSON; nil if the history of the batch has it already
 --   - `damage`: health points that the subscriber loses
 --   - `throttle_ms`: time without deliveries to the subscriber

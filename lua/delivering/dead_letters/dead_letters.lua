@@ -33,8 +33,8 @@ function dead_letters.unlist(call, bid, token, events)
   end
 end
 
--- Removes the entry `bid` from the index of the subscriber `token`, which has no such dead letter. Otherwise later
--- calls would find the entry again. Does nothing if `token` is nil, because the subscriber is then unknown.
+-- The subscriber `token` has no dead letter `bid`. Removes the entry that its index may still have, so that later calls
+-- do not find it again. Does nothing if `token` is nil, because the subscriber is then unknown.
 function dead_letters.forget_entry(call, bid, token)
   if token then redis.call('ZREM', call.keys.dead_letters_of(token), bid) end
 end
