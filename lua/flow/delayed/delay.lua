@@ -20,8 +20,8 @@ local delayed = include('flow/delayed/delayed')
 local intake = include('publishing/intake')
 local storing = include('publishing/storing')
 
--- The tables of topics (intake.lua) get a field here: `to_delay`, a list of the events that are to be delayed. The list
--- has the ids of these events as a set (`ids`).
+-- This script adds the field `to_delay` to the tables of topics (intake.lua): a list of the events that are to be
+-- delayed. The list has the ids of these events as a set (`ids`).
 
 -- Returns the number and the bytes of a client's delayed events, including those that this call has accepted so far.
 -- `all_totals` keeps them by client.
@@ -76,12 +76,12 @@ local function find_repeated(call, topic, to_delay)
   end
 end
 
--- Checks a publication's delayed events (`to_delay`). Returns nothing if they may be stored. Otherwise returns the
--- reason for the refusal and, if a single event is the reason, the index of this event.
+-- Returns why a publication's delayed events (`to_delay`) may not be stored and, if a single event is the reason, the
+-- index of this event. Returns nothing if they may be stored.
 --
--- A publisher may repeat a publication that is stored already. The repeat must get `already_delayed`, even if the
--- client has no room for more delayed events. So ids are compared even without room. The id of the event that is due
--- last is enough then, because this event stays stored the longest.
+-- A repeat of a publication that is stored already must get `already_delayed`, even if the client has no room for more
+-- delayed events. So ids are compared even without room. The id of the event that is due last is enough then, because
+-- this event stays stored the longest.
 local function judge_delay(call, args, topic, totals, to_delay)
   local full = delayed.judge_room(totals.events + #to_delay, totals.bytes + to_delay.bytes, args)
   local repeated = find_repeated(call, topic, full and { to_delay.last } or to_delay)
@@ -132,8 +132,8 @@ return function(call, args)
   end
   storing.store(call, args.uid_seed, intake_state)
   -- If the due events could not be stored, nothing else is stored, because the publisher may send the publication
-  -- again. A delayed event that is stored already would make the bus refuse the repeat (`already_delayed`). An
-  -- idempotency key that is stored already would make it ignore the repeat.
+  -- again. A stored delayed event would make the bus refuse the repeat (`already_delayed`). A stored idempotency key
+  -- would make it ignore the repeat.
   if not call.failure then
     for name, topic in pairs(intake_state.topics) do
       if topic.to_delay then delayed.add(call, topic.publisher, name, topic.to_delay) end

@@ -30,7 +30,7 @@ function due_topics.go_on(topic)
 end
 
 -- Creates the state in which a script call reads the delayed events of a topic. Throws if a key that publishing needs
--- has the wrong type. Otherwise the script would fail later, and hold up events of other topics. Some fields:
+-- has the wrong type, because a later error would hold up events of other topics. Some fields:
 --   intake_topic   the topic as the intake has it (intake.lua)
 --   taken_entries  the entries that the call takes from the sorted set. If Redis was killed while an event was stored,
 --                  its entry has no text in the hash
@@ -78,8 +78,8 @@ end
 -- Finds the topic of a client that has the earliest due event, and stores it in `client.first` (nil if no event is
 -- due).
 --
--- A client can have a thousand topics, so as few as possible are read. They are sorted by the times of their first
--- events. Reading stops when the earliest event found is not later than the first event of the next topic.
+-- A client can have a thousand topics, so as few as possible are read, in the order of the times of their first events.
+-- Reading stops when the earliest event found is not later than the first event of the next topic.
 function due_topics.find_first(call, client)
   while true do
     local first, unread = earliest(client.topics), client.unread[client.next]
@@ -93,8 +93,7 @@ end
 
 -- Returns the clients whose topics have due events, the client with the earliest event first. Also returns true if
 -- there may be more due topics than this script call looks at. Changes `delayed:topics`:
---   - A topic is postponed if its events must go to another partition, for which too many bytes wait already (a full
---     outbox).
+--   - A topic is postponed if its events must go to another partition, for which too many bytes wait already.
 --   - A topic that has no publisher or cannot be read is removed; the sweep repairs it later.
 function due_topics.clients(call, intake_state)
   local now, clients, by_token = string.format('%d', call.now_ms), {}, {}

@@ -61,7 +61,7 @@ end
 -- counts nothing, if the call would need more than its budget (µs of Redis).
 --
 -- The first topic of a call is always accepted. If it costs more than half of the budget, the budget becomes twice its
--- cost, to leave room for its events. Example: a topic with 1,000 subscribers costs 12 + 1,000 × 12 = 12,012 µs, so the
+-- cost, to leave room for events. Example: a topic with 1,000 subscribers costs 12 + 1,000 × 12 = 12,012 µs, so the
 -- budget becomes 24,024 µs.
 local function begin_work(progress, client, topic)
   if topic.is_begun then return true end
@@ -77,7 +77,8 @@ local function begin_work(progress, client, topic)
   return true
 end
 
--- Returns the client whose event comes next, as the head of this file explains. Returns nothing if no event is due.
+-- Returns the client whose event comes next. Each client has an equal part of the budget. Of the clients that have used
+-- up their part the fewest times, it is the one with the earliest event. Returns nothing if no event is due.
 local function next_client(progress, clients)
   local part, chosen, least_parts = progress.max_work / #clients, nil, nil
   for _, client in ipairs(clients) do

@@ -24,10 +24,11 @@ local LOOK_AGAIN_MS = 250
 local MAX_LOOKED = 300
 
 -- Returns a time (ms): the join has counted all events that the bus accepted before this time. It is the time of the
--- oldest batch in the join's queue, or now if the queue is empty. If there are other partitions, the result is
--- `moved_until_ms` at most: the queue has all events that they accepted before this time. Their events arrive late, so
--- the oldest batch may be anywhere in the queue, and the times of all batches are read. If the queue then has more than
--- MAX_LOOKED batches, the result is 0, so that no join key expires.
+-- oldest batch in the join's queue, or now if the queue is empty.
+--
+-- If there are other partitions, all events that they accepted before `moved_until_ms` are in the queue, and the result
+-- is not later. Their events arrive late, so the oldest batch may be anywhere in the queue, and all batches are looked
+-- at. If there are more than MAX_LOOKED, the result is 0, so that no join key expires.
 local function counted_until(call, token, moved_until_ms)
   local keys, until_ms = call.keys, math.min(call.now_ms, moved_until_ms or math.huge)
   local queue, looked = keys.batches_queued(token), moved_until_ms and MAX_LOOKED or 1

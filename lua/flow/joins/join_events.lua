@@ -59,7 +59,7 @@ local function make_room(call, work, args)
 end
 
 -- Publishes an event for a join key that has enough events of each source topic, and removes these events from the key.
--- Repeats this while enough are left, which happens only after a change of the rules. Returns false if the script call
+-- Repeats this while enough are left, as may happen after a change of the rules. Returns false if the script call
 -- reached its maximum of copies (events for one subscriber) before the end.
 local function complete(call, work, args, key)
   local record = open_keys.read(work.open, key)
@@ -71,10 +71,9 @@ local function complete(call, work, args, key)
   return true
 end
 
--- Counts one event for its join key. If this completes the key, publishes the join's event. Before it counts, it gives
--- the key up if that has expired, or publishes the join's event if a change of the join's rules had completed the key
--- already. Returns false, and does not count `event`, if the script call reaches its maximum of copies (events for one
--- subscriber) first.
+-- Counts one event for its join key, and publishes the join's event if the key is complete then. Before that, gives the
+-- key up if it has expired, or completes it if a change of the join's rules has made it complete. Returns false, and
+-- does not count `event`, if the script call reaches its maximum of copies (events for one subscriber) first.
 local function count(call, work, args, event)
   local open, key = work.open, event.key
   local record = open_keys.read(open, key)
@@ -158,7 +157,7 @@ return function(call, args)
   local removed, unkeyed = count_all(call, work, args)
   local published = join_work.store(call, work)
   if unkeyed > 0 then redis.call('HINCRBY', subscriber, 'unkeyed', unkeyed) end
-  -- An error here must not end the script, or the counted events would stay in the batch, and be counted again.
+  -- An error here must not end the script: the counted events would stay in the batch, and be counted again.
   -- `calls.throw_later` keeps the error until the end of the script.
   calls.throw_later(call, open_keys.schedule, args.token, args.within_ms)
   return {

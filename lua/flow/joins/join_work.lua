@@ -86,9 +86,9 @@ local function json(text)
 end
 
 -- Returns the id of the next event of a join: a hash of the join's token, the time (ms) at which the join was created,
--- the number of events that it published before, and the content of the event. So no two events have the same id, even
--- if a join is removed and made again. If a failover sets the number back, an event that is published again gets its
--- former id. A different event gets another id, because its content differs.
+-- the number of events that it published before, and the content of the event. A join that is removed and made again
+-- gets new ids, because of the time. If a failover sets the number back, an event that is published again gets its
+-- former id, and an event with other content another id.
 local function event_id(work, to, key, ids, rest)
   local of = work.id_of
   local number = of.published + work.published
@@ -96,8 +96,8 @@ local function event_id(work, to, key, ids, rest)
   return redis.sha1hex(table.concat(parts, ' ')):sub(1, ID_LENGTH)
 end
 
--- Adds an event about the join key `key` to `to`, which collects the events for one topic. They are published together
--- at the end (`store`). `rest` is further JSON in the event's data: empty, or a comma and members.
+-- Adds an event about the join key `key` to `to`, which collects the events for one topic until `store` publishes them.
+-- `rest` is further JSON in the event's data: empty, or a comma and members.
 local function publish(work, to, key, url, ids, rest)
   work.published = work.published + 1
   local id = event_id(work, to, key, ids, rest)
@@ -144,19 +144,18 @@ local function take(call, work, to)
     return outboxes.add(work.intake_state.outgoing, to.home, 'publish', to.topic, about)
   end
   local publication = { topic = to.topic, client = work.args.client }
-  -- A join may publish to two topics. Both were checked when the script call began, but creating the first may reach
-  -- the maximum of topics. So each is checked again.
+  -- A join may publish to two topics. Both were checked when the script call began. But if the first has been created
+  -- since then, the bus may have its maximum of topics now. So each is checked again.
   to.refusal = intake.judge(call, work.intake_state, publication)
   if to.refusal then return end
   intake.add_texts(call, work.intake_state, intake.accept(call, work.intake_state, publication), to.texts)
 end
 
--- Stores the published events for the subscribers of their topics, and writes the changes of the script call. Returns
--- what was published, by topic.
+-- Publishes the events of a script call for a join, and writes its other changes. Returns what was published, by topic.
 --
 -- The order matters, because a Redis that is killed may keep only the first writes. The field `published` comes first.
 -- Event ids are made from this count: if it were lost, a later event could get the id of a stored one. The records of
--- join keys come after the events. If the records are lost, events are published twice, but none is missing.
+-- join keys come after the events: if they are lost, events are published twice, but none is missing.
 function join_work.store(call, work)
   local subscriber = call.keys.subscriber(work.args.token)
   if work.published > 0 then redis.call('HINCRBY', subscriber, 'published', work.published) end

@@ -25,8 +25,8 @@ function joins.outlets(call, token)
   return topics
 end
 
--- Makes this join the only one that publishes to a topic. If a join of another client did so until now, that join loses
--- the topic. It gets the topic back only by put_join, which checks that joins form no loop.
+-- Makes this join the only one that publishes to a topic. A join of another client that did so until now loses the
+-- topic. It gets the topic back only by put_join, which checks that joins form no loop.
 function joins.open_outlet(call, token, topic)
   local into, left = call.keys.joins_into(), {}
   local before = redis.call('HGET', into, topic) or token
@@ -49,8 +49,8 @@ function joins.close_outlets(call, token)
   end
 end
 
--- Deletes what only joins have, such as the open join keys. A join is also stored as a subscriber. What every
--- subscriber has, such as the hash, is deleted by the caller.
+-- Deletes what only joins have, such as the open join keys. A join is also a subscriber: the caller deletes what every
+-- subscriber has, such as the hash.
 function joins.forget(call, token)
   local keys, name, client = call.keys, join_tokens.read(token)
   joins.close_outlets(call, token)

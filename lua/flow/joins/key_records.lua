@@ -14,9 +14,9 @@ function key_records.new(call)
   return { since_ms = call.now_ms, url = '', counts = {}, ids = 0 }
 end
 
--- Returns the record of a join key, without the counts of topics that are no longer in `sources`. If a source was
--- removed from the join and added again, its earlier counts are left out too. `added_at` has the time at which each
--- source was added, to tell these counts from later ones.
+-- Returns the record of a join key, without the counts of topics that are no longer in `sources`. `added_at` has the
+-- time at which each source was added to the join. If a source was removed and added again, its earlier counts are left
+-- out too.
 function key_records.unpack(packed, sources, added_at)
   local all = cmsgpack.unpack(packed)
   local record = { since_ms = all[1], url = all[2], counts = {}, ids = 0 }

@@ -119,9 +119,9 @@ function open_keys.store(state)
   many.command('HDEL', state.hash, removed)
 end
 
--- Stores in `joins:expiring` when the oldest open join key of a join expires: `within_ms` after it was opened. If that
--- time has passed already and `retry_ms` is given, stores the time `retry_ms` from now instead. If no key is open,
--- removes the join from `joins:expiring`.
+-- Enters a join in `joins:expiring` with the time at which its oldest open join key expires: `within_ms` after the key
+-- was opened. If that time has passed already and `retry_ms` is given, the time is `retry_ms` from now. A join without
+-- open keys is removed from `joins:expiring`.
 function open_keys.schedule(call, token, within_ms, retry_ms)
   local first = redis.call('ZRANGE', call.keys.open_keys_since(token), 0, 0, 'WITHSCORES')[2]
   if not first then return redis.call('ZREM', call.keys.joins_expiring(), token) end

@@ -29,8 +29,8 @@ local open_keys = include('flow/joins/open_keys')
 local topics = include('subscribing/topics')
 
 -- A join is stored as a subscriber: the events of its sources are queued for it in batches, and a worker counts each
--- event for its join key. With `ordered`, this happens in the order in which the events were accepted. With the timeout
--- 0, batches are ready at once. The limits make batches so small that a few script calls count a whole batch.
+-- event for its join key. `ordered` makes it count events in the order in which they were accepted. The timeout 0 makes
+-- batches ready without delay. The limits keep batches so small that a few script calls count a whole batch.
 local SETTINGS = { 'uuid', '', 'timeout', 0, 'max_events', 100, 'max_bytes', 262144, 'ordered', 1 }
 
 -- Maximum joins of one client that may count the events of the same topic.
@@ -53,8 +53,8 @@ local function crowded_source(call, args)
 end
 
 -- Looks for a loop: goes from each source topic of this join to the join that publishes to it, on to the source topics
--- of that join, and so on. Returns the source topic from which this leads to a topic to which this join publishes.
--- Returns nothing if there is no loop.
+-- of that join, and so on. Returns a source topic from which this leads to an outlet (a topic to which this join
+-- publishes), or nothing if there is no loop.
 local function loop_source(call, args, is_outlet)
   local keys, seen = call.keys, {}
   for _, source in ipairs(args.sources) do
@@ -102,8 +102,8 @@ local function judge(call, args, intake_state)
   if topics.have_no_room(call, args.sources_here, intake_state.max_topics) then return 'no_room' end
 end
 
--- Returns, as JSON, when (µs) each source was added to the join. Sources that the join got when it was made, and has
--- kept since, are left out.
+-- Returns, as JSON, when (µs) each source was added to the join. Leaves out the sources that the join has had since it
+-- was made.
 local function added_at(call, args, subscriber)
   local rules, text = unpack(redis.call('HMGET', subscriber, 'join', 'added_at'))
   if not rules then return '{}' end
@@ -131,8 +131,9 @@ local function store(call, args, intake_state)
   redis.call('HSET', subscriber, 'join', args.rules, 'added_at', added, 'into', table.concat(args.outlets, ' '))
   redis.call('HSETNX', subscriber, 'health_points', 100)
   local is_new = redis.call('HSETNX', subscriber, 'created_at', call.now_ms) == 1
-  -- An earlier join of this name may have left batches, whose events must not count for the new join. Workers delete
-  -- batches up to the score `counts_after`, that of the last old batch. All batches of the new join get higher scores.
+  -- An earlier join of this name may have left batches, whose events must not count for the new join. `counts_after` is
+  -- the score of the last of these batches. Workers delete batches up to this score. All batches of the new join get
+  -- higher scores.
   local last = is_new and redis.call('ZRANGE', keys.batches_queued(token), 0, 0, 'REV', 'WITHSCORES')[2]
   if last then redis.call('HSET', subscriber, 'counts_after', last) end
   topics.subscribe_to(call, token, args.sources_here, args.foreign_sources)

@@ -37,7 +37,7 @@ local function read(call, client, name)
 end
 
 -- Returns the topic of a trigger. Throws if a key that firing needs has the wrong type, so that the caller leaves the
--- trigger out. Otherwise fire_triggers would fail at this trigger, and the others would wait.
+-- trigger out. Otherwise fire_triggers would fail at this trigger, and other triggers would wait.
 local function read_topic(call, intake_state, name)
   redis.call('SCARD', call.keys.topic_subscribers(name))
   return intake.topic(call, intake_state, name)

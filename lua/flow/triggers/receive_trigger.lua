@@ -24,15 +24,15 @@ local function moves_in(state)
   return 0
 end
 
--- Returns true if this partition may have removed the trigger since the caller read it.
+-- Returns true if the trigger may have been removed here since the caller read it in its old partition.
 local function is_late(call, args)
   local left_us = redis.call('GET', call.keys.trigger_left(args.client, args.name))
   if left_us and tonumber(left_us) >= args.seen_us then return true end
   return call.now_us - args.seen_us > args.max_age_ms * 1000
 end
 
--- Returns true if this partition already has the trigger. An outdated version of it does not count, because the
--- arriving trigger replaces it.
+-- Returns true if this partition already has the trigger. An old copy that a failover brought back does not count,
+-- because the arriving trigger replaces it.
 local function is_here(call, args)
   local definition = redis.call('HEXISTS', call.keys.triggers_of(args.client), args.name)
   local moving, moves = unpack(redis.call('HMGET', call.keys.trigger(args.client, args.name), 'moving', 'moves'))

@@ -9,7 +9,8 @@ refuses it then.
 ]]
 local triggers = include('flow/triggers/triggers')
 
--- The time is kept for longer than the maximum age with which a trigger is received (about 21 s).
+-- How long Redis keeps the time at which a trigger left: longer than the maximum age of a trigger that receive_trigger
+-- accepts (about 21 s).
 local KEPT_MS = 30000
 
 return function(call, args)

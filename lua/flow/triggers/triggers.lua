@@ -24,8 +24,8 @@ function triggers.parts(member)
 end
 
 -- Parses the definition of a trigger. Returns nil if it is unreadable. `revision` is different in each new definition.
--- `timing` is the schedule as JSON. `head` and `tail` are pieces of the JSON text of an event. A script makes this text
--- by joining `{"id":"`, the event's id, `head`, the time, and `tail`.
+-- `timing` is the schedule as JSON. The JSON text of an event is made by joining `{"id":"`, the event's id, `head`, the
+-- time, and `tail`.
 function triggers.read(definition)
   local revision, topic, catch_up, timing, head, tail = definition:match(LINES)
   if not revision then return nil end
@@ -61,7 +61,7 @@ function triggers.judge_client(call, client, is_fixed, topic)
 end
 
 -- Enters a trigger in `triggers:due` with its stored time `next_at`. A trigger that is being moved to another partition
--- gets a time a second from now instead. If it is still here by then, a worker moves it.
+-- is entered for a second from now: if it is still here by then, a worker moves it.
 function triggers.enter_as_stored(call, client, name)
   local trigger = call.keys.trigger(client, name)
   local next_at, paused, moving = unpack(redis.call('HMGET', trigger, 'next_at', 'paused', 'moving'))
