@@ -28,8 +28,8 @@ export function isWhole(comparison: Comparison): boolean {
 }
 
 /**
- * Returns a table that compares the source with the target: how many entries each has of each kind of data, such as
- * topics. An arrow marks numbers that differ.
+ * Returns a table with the number of entries of each kind, such as topics, in the source and in the target. An arrow
+ * marks numbers that differ.
  */
 export function reportOf(comparison: Comparison, { partitions, name }: Side): string {
   const count = partitions.all.length;

@@ -80,8 +80,8 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
   batches_open: bySubscriber,
   batches_room: bySubscriber,
   batches_run: toAll,
-  // Every partition gets the field '', which stands for no batch. The field has a long value, because Redis then stores
-  // the hash as a table and finds fields faster.
+  // The field '' is no batch, and every partition gets it. Its long value makes Redis store the hash as a table, which
+  // is faster to search.
   batches_closed: { split: ([bid]) => (bid === '' ? 'all' : ofBatch(bid)) },
   batches_current: toSubscriber,
   batches_index: byBatch,

@@ -4,8 +4,7 @@ import type { Partition } from '../store/partition.ts';
 const COUNT = 1000;
 
 /**
- * Finds the keys of partitions that share a Redis. Yields a list of the keys that each SCAN command has found. A key
- * may come twice.
+ * Finds the keys of partitions that share a Redis. Yields one list of keys for each SCAN command. A key may come twice.
  */
 export async function* scanned(partitions: readonly [Partition, ...Partition[]]): AsyncGenerator<FoundKey[]> {
   const prefixes = partitions.map(({ prefix }) => prefix);

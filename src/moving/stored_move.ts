@@ -5,9 +5,7 @@ import { COUNT_KEY } from '../store/partition_count.ts';
 
 /** The target of a move, and whether it is finished. The source (the old bus) stores this in its hash `move`. */
 export interface StoredMove {
-  /**
-   * The id of the move. The target stores it too. Another move finds this id there, and does not write to the target.
-   */
+  /** The id of the move, which the target stores too. A move with another id refuses to write to this target. */
   id: string;
   /** The Redis and the prefix of the target, without the password. */
   to: string;
@@ -43,9 +41,9 @@ export async function refuseMoved(partition: Partition): Promise<void> {
   if (!stored) return;
   const { to, partitions, doneMs } = stored;
   const what = doneMs === undefined ? 'is being moved' : `was moved on ${new Date(doneMs).toISOString()}`;
-  // The keys that an operator must delete to use this bus again. One of them is COUNT_KEY, the number of partitions of
-  // the target: if the target has the Redis and the prefix of this bus, that number would keep this bus from starting.
-  // On a cluster, the target never has both.
+  // The keys that an operator must delete to use this bus again. A target with the same Redis and prefix has stored its
+  // number of partitions in COUNT_KEY, and with this number this bus does not start. On a cluster, no target has the
+  // same Redis and prefix.
   const count = partition.master.isInCluster ? [] : [partition.prefix + COUNT_KEY];
   const keys = [partition.keys.move(), ...count].join(' ');
   throw new BootError(

@@ -11,9 +11,9 @@ export interface Moving {
 }
 
 /**
- * Returns the partitions of the target to which the data of an owner is copied. For example, the data of a topic is
- * copied to the topic's home. Data of a batch or trigger that no longer exists goes to the control partition, where a
- * sweep removes it.
+ * Returns to which partitions of the target the data of an owner is copied. For example, the data of a topic is copied
+ * to the topic's home. Data of a batch or trigger that no longer exists goes to the control partition, where a sweep
+ * removes it.
  */
 export async function partitionsOf(moving: Moving, owner: Owner): Promise<readonly Partition[]> {
   const { source, target } = moving;
