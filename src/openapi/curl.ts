@@ -33,8 +33,8 @@ export function curlOf(method: string, path: string, operation: Operation): stri
   if (roles.length > 0) parts.push(`-u "${roles.includes('client') ? '$SHOP' : '$ROOT_KEY:'}"`);
   const usual = body === undefined ? 'GET' : 'POST';
   if (method !== usual) parts.push(`-X ${method}`);
-  // The token in the example exists on no reader's bus, so the shell variable `$TOKEN` replaces it. The shell puts no
-  // values into single-quoted text, so the single quotes end before the variable, and begin again after it.
+  // The shell variable `$TOKEN` replaces the example's token, which exists on no reader's bus. The shell replaces no
+  // variables inside single quotes, so the quotes end before `$TOKEN` and begin again after it.
   if (body !== undefined) parts.push(`-d '${JSON.stringify(body).replaceAll(SHOP, `'"$TOKEN"'`)}'`);
   return [...parts, `"$BUS${filled}"`].join(' ');
 }

@@ -3,8 +3,8 @@ import { NAMED } from '../routing/schemas.ts';
 import type { JsonSchema } from './openapi.ts';
 
 /**
- * While the document is being made, a schema has its name in this member, for example `"x-name": "Delivery"`. In the
- * finished document the schema is in `components`, under its name, and no longer has this member.
+ * While the document is being made, this member of a schema has the schema's name, such as `"x-name": "Delivery"`. In
+ * the finished document, the schema is in `components` under this name, without this member.
  */
 const X_NAME = 'x-name';
 
@@ -45,9 +45,9 @@ export class Schemas {
   }
 
   /**
-   * Returns the value that a schema's member has in the document. Returns undefined for a member that tells readers
-   * nothing, such as a maximum that is only JavaScript's largest integer. Moves a named schema to `components`, and
-   * returns a reference to it.
+   * Returns the value that the document shows for a member of a schema. Returns undefined for a member that tells
+   * readers nothing, such as a maximum that is only JavaScript's largest integer. Moves a named schema to `components`,
+   * and returns a reference to it.
    */
   #tidied(key: string, value: unknown, isOutput: boolean): unknown {
     if (key === '$schema' || key === 'readOnly' || key === 'propertyNames') return undefined;
