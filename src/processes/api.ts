@@ -83,8 +83,7 @@ export interface ApiParts {
 }
 
 /**
- * Makes everything that a web process serves: first the objects that several parts of the API share, then the rows of
- * the route table, each with the objects that it needs. Returns
+ * Makes everything that a web process serves. Returns:
  * - `routesIn`: a function that returns the routes of the API in a dialect: with the formats of this bus or with those
  *   of the Ruby Routemaster;
  * - `pages`: the routes of the console;

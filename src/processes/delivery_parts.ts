@@ -18,8 +18,8 @@ import { Partitions } from '../store/partitions.ts';
 import { CallbackPolicy } from '../subscribing/callback_policy.ts';
 
 /**
- * The objects with which batches are delivered, by a thread of a worker process or by a quarantine process (for batches
- * that may have killed workers). `takenOverAtMs` is when the bus took over from a Ruby Routemaster.
+ * The objects with which a delivery thread, or a quarantine process (for batches that may have killed workers),
+ * delivers batches. `takenOverAtMs` is when the bus took over from a Ruby Routemaster.
  */
 export class DeliveryParts {
   readonly partitions: Partitions;
@@ -31,8 +31,8 @@ export class DeliveryParts {
 
   constructor(config: Config, log: Log, takenOverAtMs: number | undefined) {
     this.#redis = connect(config.redisUrl, log, config.redisTls);
-    // No `log` is given here. Otherwise each thread would repeat a warning of the main thread: that Redis refuses to
-    // run scripts as Redis functions.
+    // `log` is left out. Otherwise each thread would repeat a warning of the main thread: that Redis refuses to run
+    // scripts as Redis functions.
     this.partitions = Partitions.on(this.#redis, {
       prefix: config.redisPrefix,
       partitions: config.partitions,

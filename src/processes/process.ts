@@ -90,12 +90,11 @@ async function compareClocks(control: Partition, log: Log): Promise<void> {
 }
 
 /**
- * Makes this process count as alive until the returned function is called. Ends the process at once if the bus was
- * moved.
+ * Makes this process count as alive until the returned function is called. Ends the process if the bus was moved.
  *
- * `bin/move` stores in Redis that the bus is moved, copies the bus, and then counts the living processes. This count
- * misses a process that is still starting or is cut off from Redis. So each process itself checks, whenever it begins
- * to be counted, whether the bus was moved. Otherwise such a process would accept events that are not in the copy.
+ * `bin/move` copies the bus, and then counts the living processes. Its count misses a process that is still starting or
+ * is cut off from Redis. So each process checks whether the bus was moved whenever it begins to count as alive.
+ * Otherwise such a process would accept events that are not in the copy.
  */
 export function showUnlessMoved(listener: Listener, control: Partition, type: ProcessType): () => void {
   return showPresence(listener, control.keys, type, () => void endIfMoved(control));
@@ -118,9 +117,9 @@ async function endIfMoved(control: Partition): Promise<void> {
 }
 
 /**
- * Returns a second connection to Redis, and partitions that use it, for script calls that wait until
- * ROUTEMASTER_MIN_REPLICAS replicas have confirmed the writes. On the first connection, this waiting (WAIT) would delay
- * all other commands. Returns undefined if ROUTEMASTER_MIN_REPLICAS is 0.
+ * Returns a second connection to Redis, and partitions that use it. A script call on these partitions resolves only
+ * when ROUTEMASTER_MIN_REPLICAS replicas have confirmed its writes. On the first connection, this waiting would delay
+ * all other commands. Returns undefined if the setting is 0.
  */
 export function confirmedPartitions(config: Config, log: Log) {
   const { redisUrl, redisTls, redisPrefix: prefix, partitions, minReplicas } = config;

@@ -9,8 +9,8 @@ import type { EnvironmentNotes } from '../maintenance/rehearsal_report.ts';
 const WRONG_USAGE = 2;
 
 /**
- * Ends the process with the text that says how to use a command of bin/. `problem` says what the user did wrong;
- * undefined if the user asked for the text. The texts are in src/, because the Docker image lacks bin/.
+ * Shows how to use a command of bin/, and ends the process. `problem` says what the user did wrong; undefined if the
+ * user asked for this text. The texts are in src/, because the Docker image lacks bin/.
  */
 export function endWithUsage(command: 'move' | 'takeover', problem?: string): never {
   const text = readFileSync(join(import.meta.dirname, '..', `${command}.txt`), 'utf8');
@@ -20,9 +20,9 @@ export function endWithUsage(command: 'move' | 'takeover', problem?: string): ne
 }
 
 /**
- * Returns the environment with which a command of bin/ reads the configuration. `url` is the URL of Redis. The commands
- * do not need the root key, but the configuration does, so a placeholder replaces a missing one. In production the
- * placeholder would be refused as too weak, so NODE_ENV and RACK_ENV are left out.
+ * Returns the environment from which a command of bin/ reads the configuration. `url` is the URL of Redis. The
+ * configuration demands a root key, but the commands need none, so a placeholder replaces a missing one. In production
+ * the placeholder would be refused as too weak, so NODE_ENV and RACK_ENV are left out.
  */
 export function environmentFor(url: string | undefined): NodeJS.ProcessEnv {
   const env = environmentOfBus(url);

@@ -67,7 +67,8 @@ export async function serve(config: Config, log: Log): Promise<void> {
   onStop(log, async () => {
     await server.close(STOP_GRACE_MS);
     // A process that is not ready must store nothing: Redis is not prepared, and may lack the data that
-    // ROUTEMASTER_REQUIRE_DATA demands. The process loses its counts, but it has counted only calls that it refused.
+    // ROUTEMASTER_REQUIRE_DATA demands. The counts of this process are lost, but they are only of calls that it
+    // refused.
     if (isReady) {
       recorder.processStopped('web');
       await counters.stop();
@@ -78,9 +79,9 @@ export async function serve(config: Config, log: Log): Promise<void> {
   });
   const booting = boot(partitions, config, log).then(({ compatibility }) => {
     if (compatibility === 'none') refuseShortTokens(config);
-    // If this bus has taken over from a Ruby Routemaster, it must answer like a Ruby Routemaster, unless a setting
-    // decides otherwise. Only Redis knows of the takeover. The process can still change how it answers: so far it has
-    // answered only health checks, and has refused all other calls or redirected them to https.
+    // A bus that has taken over from a Ruby Routemaster answers like one, unless a setting decides otherwise. The
+    // process learns only now, from Redis, whether this is so. It can still change its answers: so far it has answered
+    // only health checks, and has refused all other calls or redirected them to https.
     if (compatibility !== assumed) app = appIn(compatibility);
     log.info({ compatibility }, COMPATIBILITY_NOTE[compatibility]);
     isReady = true;
@@ -88,7 +89,7 @@ export async function serve(config: Config, log: Log): Promise<void> {
     recorder.processStarted('web');
     const listener = new Listener(redis, log);
     endPresence = showUnlessMoved(listener, partitions.control, 'web');
-    // If Redis fails right now, the warning is left out until the next start of the process.
+    // If Redis fails here, this process does not warn.
     void warnOfShortTokens(config, partitions.control, log).catch(() => {});
   });
   await Promise.race([booting, sleep(BOOT_MS)]);

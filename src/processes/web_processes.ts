@@ -58,8 +58,8 @@ export class WebProcesses {
   async #exited(worker: Worker, code: number, signal: string): Promise<void> {
     if (this.#stopping.signal.aborted) return;
     this.#log.error({ child: worker.process.pid, code, signal }, 'a web process died');
-    // A process ends with a BootError if it cannot run as things are, for example because of a wrong setting. A new
-    // process would fail too, so all processes end, unless one of them still serves requests.
+    // A wrong setting, for example, ends a process with a BootError. A new process would end in the same way. So all
+    // processes end, unless one of them still serves requests.
     if (BootError.isExitCode(code) && this.#listening.size === 0) {
       await this.stop();
       await logged();
