@@ -71,8 +71,8 @@ export class Applying {
    * all of them. Throws StorageUnavailable or StorageFull.
    *
    * - `alone`: the script call gets no entries of other outboxes. If one of those failed, the whole call would fail.
-   * - `inTime`: waits at most PATIENCE_MS for the partition, then throws StorageUnavailable. As long as the partition
-   *   does not answer the call that was given up, later calls with `inTime` throw at once.
+   * - `inTime`: waits at most PATIENCE_MS for the partition's answer, then throws StorageUnavailable. Until that answer
+   *   comes, all further calls with `inTime` throw without waiting.
    */
   async apply(
     home: Partition,
@@ -84,8 +84,8 @@ export class Applying {
     for (let left = entries; left.length > 0; ) {
       const applying = this.#send(to, { source: String(home.index), entries: left }, alone);
       const { last, marksRemoved } = inTime ? await this.#inTime(to, applying) : await applying;
-      // The deletion of a topic calls this without a time limit. It waits until the topic's marks (notes of which
-      // partitions have its subscribers) are removed, because only then is the topic gone.
+      // Without `inTime`, the caller may be the deletion of a topic. It must wait until the topic's marks (notes of
+      // which partitions have its subscribers) are removed, because only then is the topic gone.
       if (!inTime) await marksRemoved;
       left = left.filter((entry) => headOf(entry).number > last);
     }
@@ -123,9 +123,9 @@ export class Applying {
         { topic, reason, events },
         'a join may not publish to its topic any more; its events are dropped',
       );
-    // The topics in `mayBeUnused` seem to have no subscribers left in `partition`. `refresh` counts their subscribers
-    // again. If a topic has none, its home (the partition that stores it) sends no more of its events to `partition`.
-    // Nothing here waits for `refresh`: a home that hangs would delay the outboxes of healthy partitions.
+    // The topics in `mayBeUnused` seem to have no subscribers left in `partition`. If this is true of a topic,
+    // `refresh` makes its home (the partition that stores it) send no more of its events to `partition`. `refresh` is
+    // not awaited here: a home that hangs would delay the outboxes of healthy partitions.
     const marksRemoved =
       reply.mayBeUnused.length > 0 ? marks.refresh(partition, reply.mayBeUnused) : Promise.resolve();
     marksRemoved.catch((error) => {

@@ -50,11 +50,11 @@ export class Copies {
   }
 
   /**
-   * Checks that a publication does not make too many copies (events × subscribers). Returns undefined if the
-   * publication may be sent to Redis at once. Otherwise returns a promise, which rejects with body_too_large if there
-   * are too many copies. Two kinds of publications are never rejected: a single event, because the publisher cannot
-   * divide it, and a repeat (its idempotency key was used before), because Redis does not store it again. `bytes` is
-   * the result of `bytesOf`.
+   * Checks that a publication does not make too many copies (events × subscribers). Returns undefined if this is known
+   * without asking Redis. Otherwise returns a promise, which rejects with body_too_large if there are too many copies.
+   * `bytes` is the result of `bytesOf`. Never refuses:
+   * - a single event, because the publisher cannot divide it;
+   * - a repeat (its idempotency key was used before), because Redis does not store it again.
    */
   check(publication: Counted, bytes: number): Promise<void> | undefined {
     const { topic, events } = publication;
@@ -117,8 +117,8 @@ function asEvents({ events }: Counted, bytes: number): number {
 }
 
 /**
- * Returns the bytes of the events that are published now, and so copied for each subscriber. They are texts in
- * `events`. A delayed event is an object there, and does not count, because it is copied only when it is due.
+ * Returns the bytes of the events that are copied for each subscriber now: those that are texts. A delayed event is an
+ * object, and is copied only when it is due.
  */
 export function bytesOf({ events }: Pick<Counted, 'events'>): number {
   let bytes = 0;

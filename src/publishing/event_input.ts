@@ -67,8 +67,7 @@ export function* readInSteps(body: EventBody): Generator<void, ReadEvent[]> {
 
 /**
  * Returns the maximum length of an event's text, and the maximum number of delimiters (brackets, commas and quotes) in
- * it. Delimiters take long to parse, so their limit is lower: each delimiter is a byte, and their limit is the maximum
- * bytes of an event.
+ * it. Fewer delimiters than characters are allowed, because delimiters take long to parse.
  */
 function maxSizeIn({ limits: { maxEventDataBytes } }: EventBody): MaxSize {
   return {
@@ -161,9 +160,9 @@ function parseLine(line: string, index: number, max: MaxSize): unknown {
 }
 
 /**
- * Throws if JSON text is too long for an event. If it is longer than SHORT_TEXT, also throws if it is nested too deeply
- * or has too many delimiters (brackets, commas and quotes outside of strings). These checks come before the parsing,
- * which takes several times as long.
+ * Throws if JSON text is too long for an event. Text that is longer than SHORT_TEXT is also refused if it is nested too
+ * deeply or has too many delimiters (brackets, commas and quotes outside of strings). These checks come before the
+ * parsing, which takes several times as long.
  */
 function refuseHuge(json: string, max: MaxSize, index?: number): void {
   if (json.length <= SHORT_TEXT && json.length <= max.length) return;

@@ -17,9 +17,9 @@ const DIGEST_LENGTH = 22;
 const FINGERPRINT_BYTES = 16;
 
 /**
- * Returns the digests that identify a publication. `body` is the text as received. Parsed events would differ at each
- * attempt, because the bus gives them new ids and timestamps. A `\0` separates the two parts of each digested text. No
- * token or topic contains `\0`, so different parts never make the same text.
+ * Returns the digests that identify a publication. `body` is the text as received, because parsed events have new ids
+ * and timestamps at each attempt. A `\0` separates the two parts of each digested text. No token or topic contains
+ * `\0`, so different parts never make the same text.
  */
 export function idempotency(client: string, key: string, topic: string, body: string): Idempotency {
   return {
@@ -28,7 +28,9 @@ export function idempotency(client: string, key: string, topic: string, body: st
   };
 }
 
-/** Returns how many idempotency keys a client may use in a short time: `max`, or fewer if Redis has little memory. */
+/**
+ * Returns how many idempotency keys a client may use before it must wait: `max`, or fewer if Redis has little memory.
+ */
 export function maxClientKeys(max: number, redisMaxBytes: number): number {
   return clientQuota(max, KEY_BYTES, redisMaxBytes);
 }

@@ -31,7 +31,7 @@ interface OutboxHolder {
 }
 
 /**
- * How the sending of outbox entries has ended (those of a whole outbox, or those set aside for one partition):
+ * How the sending of outbox entries has ended:
  * - `ended`: no entry was left, and the job that sent them is deleted;
  * - `left`: entries may be left, because the caller asked to stop;
  * - `lost`: the worker no longer holds the job.
@@ -39,17 +39,17 @@ interface OutboxHolder {
 export type MoveEnd = 'ended' | 'left' | 'lost';
 
 /**
- * What the last read of an outbox returned: `count` entries with `bytes` bytes, the last with the number `last`. All
- * partitions have applied their entries, except the partitions in `late`. The next call of the script `read_outbox`
- * removes the entries from the outbox, and sets the entries for the partitions in `late` aside.
+ * The result of the last read of an outbox: `count` entries with `bytes` bytes in all, up to the entry with the number
+ * `last`. All partitions except those in `late` have applied their entries. The next read removes the entries from the
+ * outbox, and sets those for the partitions in `late` aside.
  */
 interface LastRead {
   last: number;
   count: number;
   bytes: number;
   /**
-   * The partitions that did not apply their entries in time. Their entries are set aside, so that other partitions need
-   * not wait for them.
+   * The partitions that did not apply their entries in time. These entries are set aside, so that no other partition
+   * has to wait.
    */
   late: string[];
 }
@@ -62,8 +62,8 @@ interface LastRead {
 export class Outbox {
   readonly #applying: Applying;
   /**
-   * The load of each outbox. The key is the index of the outbox's partition. About `entries` entries were read from it
-   * in the RECENT_MS before `atMs`.
+   * The load of each outbox, by the index of its partition. About `entries` entries were read from it in the RECENT_MS
+   * before `atMs`.
    */
   readonly #loads = new Map<number, { entries: number; atMs: number }>();
   /**
@@ -88,9 +88,8 @@ export class Outbox {
       await this.emptyAside(home, to.index);
       const { entries, behind } = await this.#read(home, lastRead);
       lastRead = undefined;
-      // Partitions in `behind` must first apply older entries, which are set aside for them. `to` has just applied all
-      // that were set aside for it. If `to` is in `behind` nevertheless, another process has set more aside since, and
-      // the loop begins again.
+      // Partitions in `behind` must first apply the entries that are set aside for them. `to` has just done this. If it
+      // is in `behind` again, another process has set more entries aside, and the loop begins again.
       if (behind.includes(to.index)) continue;
       if (entries.length === 0) return;
       const failed = await this.#apply(home, entries, behind, to.index);
@@ -118,9 +117,9 @@ export class Outbox {
   }
 
   /**
-   * Makes the partition `to` apply the entries that `home` has set aside for it, because `to` was too slow. Ends when
-   * none is left, or `isOver` returns true. `holder` is the worker that does this as its job; undefined if the caller
-   * runs no job. Throws StorageUnavailable or StorageFull if `to` cannot apply the entries.
+   * Makes the partition `to` apply the entries that `home` has set aside for it. Ends when none is left, or `isOver`
+   * returns true. `holder` is the worker that does this as its job; undefined if the caller runs no job. Throws
+   * StorageUnavailable or StorageFull.
    */
   async emptyAside(
     home: Partition,
@@ -140,8 +139,8 @@ export class Outbox {
         await this.#applying.apply(home, to, entries, { inTime: holder !== undefined, alone: true });
       } catch (error) {
         if (!(error instanceof StorageFull)) throw error;
-        // The Redis of `to` is too full for so many entries: applying one MB takes several MB of memory for a moment.
-        // So they are sent again one at a time. If one alone is too much, the error is thrown.
+        // The Redis of `to` is too full for so many entries: applying one MB takes several MB of memory. So they are
+        // now sent one by one. The error is thrown only if a single entry is too much.
         this.#maxBytes = 1;
         if (entries.length === 1) throw error;
         lastRead = undefined;
@@ -160,8 +159,8 @@ export class Outbox {
 
   /**
    * Sends each partition its entries, and waits until the partition has applied them: at most PATIENCE_MS, but without
-   * limit for the partition `awaited`. Sends nothing to the partitions in `behind`: older entries are set aside for
-   * them, which they must apply first. Resolves with the error of each partition that has failed.
+   * limit for the partition `awaited`. Skips the partitions in `behind`, which must first apply the entries that are
+   * set aside for them. Resolves with the error of each partition that has failed.
    */
   async #apply(
     home: Partition,

@@ -54,7 +54,7 @@ export function addedBySubscriber({
 
 /**
  * Counts in the metrics the events that a script has published. Events of a topic that lives in another partition
- * (`isForeign`) count here only as added to queues. The other partition has already counted them as published.
+ * (`isForeign`) count only as added to queues: they counted as published when that partition stored them.
  */
 export function countPublished(
   figures: PublishFigures,

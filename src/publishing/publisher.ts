@@ -23,12 +23,12 @@ export class Publisher {
   }
 
   /**
-   * Stores a publication. Resolves with `accepted` when Redis has the events for every subscriber of the topic, and
-   * with another Outcome, which gives the reason, if this call has stored nothing.
+   * Stores a publication. Resolves with `accepted` when Redis has the events for every subscriber of the topic. Any
+   * other Outcome is the reason why this call has stored nothing.
    *
    * Throws body_too_large if the topic has too many subscribers for so many events, and StorageFull if Redis is out of
-   * memory. In both cases nothing is stored. Throws StorageUnavailable if Redis does not answer. In this case the
-   * events may be stored or not. With an idempotency key, they can safely be published again.
+   * memory. In both cases nothing is stored. Throws StorageUnavailable if Redis does not answer. Then the events may be
+   * stored or not. With an idempotency key, they can safely be published again.
    */
   publish(publication: Publication): Promise<Outcome> {
     const bytes = bytesOf(publication);

@@ -12,9 +12,9 @@ import type { Partitions } from '../store/partitions.ts';
 const FRESH_MS = 250;
 
 /**
- * Refuses to store anything in a partition whose Redis has been above its high mark (the data that the bus permits) for
- * LASTING_SHORTAGE_MS (about a second). If the last measurement is older than FRESH_MS, the guard measures again before
- * it refuses anything.
+ * Refuses to store anything in a partition whose Redis has been above its high mark (the most data that the bus
+ * permits) for LASTING_SHORTAGE_MS (about a second). Before it refuses anything, the guard measures again if the last
+ * measurement is older than FRESH_MS.
  */
 export class StorageGuard {
   readonly #partitions: Partitions;
@@ -55,8 +55,8 @@ export class StorageGuard {
 
   /**
    * The lowest memory limit of a partition (bytes): the limit of its Redis, divided by the number of partitions there.
-   * It is 0 when `maxBytes` is 0. In each partition, a client may fill a fixed part of this limit. So a client cannot
-   * fill more of a Redis by using several partitions there.
+   * It is 0 when `maxBytes` is 0. The quota of a client is a part of this limit. So a client cannot fill more of a
+   * Redis by using several partitions there.
    */
   get maxBytesOfPartition(): number {
     if (!this.#isFresh) void this.#sharedMeasuring();
@@ -64,8 +64,8 @@ export class StorageGuard {
   }
 
   /**
-   * Throws StorageFull if the partition's Redis is too full. If Redis must be measured first, returns a promise
-   * instead, which rejects with StorageFull or resolves. Await the result before storing anything in the partition.
+   * Throws StorageFull if the partition's Redis is too full. If Redis must be measured first, returns a promise that
+   * rejects with StorageFull or resolves. Await the result before storing anything in the partition.
    */
   check(partition: Partition): Promise<void> | undefined {
     if (this.#isFresh) return this.#decide(partition);

@@ -29,9 +29,8 @@ interface TestEventParts {
 }
 
 /**
- * The routes that send a test event to one subscriber. Root may name any subscriber, and a client only itself. A
- * client's token may be secret, and routers write paths to their logs. So there is also the path `/subscriber/test`,
- * without the token.
+ * The routes that send a test event to one subscriber. Root may name any subscriber, and a client only itself. The path
+ * `/subscriber/test` has no token, because a client's token may be secret, and routers write paths to their logs.
  */
 export function testEventApi({ partitions, times, guard, recorder }: TestEventParts): Route[] {
   const sending = {
