@@ -68,9 +68,9 @@ export class Audit {
   }
 
   /**
-   * Returns up to `limit` matching entries that are older than `before`, newest first. `looked` is how many entries
-   * were searched, MAX_SEARCHED at most, so a page may be short although older entries match. `next` is the `before` of
-   * the next page; undefined on the last page.
+   * Returns up to `limit` matching entries that are older than `before`, newest first. At most MAX_SEARCHED entries are
+   * searched (`looked` is how many), so a page may be short although older entries match. `next` is the `before` of the
+   * next page; undefined on the last page.
    */
   async list(filter: AuditFilter, limit: number, before?: string) {
     const entries: StoredEntry[] = [];

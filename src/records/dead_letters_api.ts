@@ -38,8 +38,8 @@ interface DeadLettersParts extends AskedSubscribersParts {
   deadLetters: DeadLetters;
   subscribers: Pick<Subscribers, 'has' | 'owners'>;
   /**
-   * Throws if memory is short, because no dead letter is retried then. The retried batches would take room, and the job
-   * `autodrop` would drop other batches to free it.
+   * Throws if memory is short: retried batches would take more memory, and the job `autodrop` would then drop other
+   * batches.
    */
   guard: { checkSubscriber(token: string): Promise<void> | undefined };
 }
@@ -51,9 +51,9 @@ interface DeadLettersParts extends AskedSubscribersParts {
 export function deadLettersApi(parts: DeadLettersParts): Route[] {
   const { deliveries, deadLetters, subscribers, guard } = parts;
   /**
-   * Throws join_not_found if the caller names a join that does not exist. Throws subscriber_not_found if root names a
-   * subscriber that does not exist. Several tokens are not checked: they are the tokens of a client and its joins,
-   * which were just read from Redis.
+   * Throws join_not_found if the caller names a join that does not exist, and subscriber_not_found if root names a
+   * subscriber that does not exist. Several tokens need no check: they are of a client and its joins, which were just
+   * read from Redis.
    */
   const check = async (caller: ChangingCaller, tokens: readonly string[], join: string | undefined) => {
     if (tokens.length > 1 || (caller.role === 'client' && join === undefined)) return;
@@ -97,8 +97,8 @@ export function deadLettersApi(parts: DeadLettersParts): Route[] {
         const tokens = await subscribersOf(parts, oneTokenOf(caller, query.subscriber), query.join);
         let purged = 0;
         for (const token of tokens) purged += await deadLetters.purgeAll(token);
-        // An unknown subscriber is an error only if no dead letters were deleted. If a removal of the subscriber ended
-        // half-way, its dead letters were still there, and this call has deleted them.
+        // An unknown subscriber is an error only if nothing was deleted. A removal of the subscriber that ended
+        // half-way may have left dead letters, and this call has deleted them.
         if (purged === 0) await check(caller, tokens, query.join);
         return ok({ purged });
       },

@@ -65,8 +65,8 @@ export class Deliveries {
       page.deliveries.push(...deliveries);
       page.looked += looked;
       page.next = next;
-      // The page ends even if it has fewer batches than asked for. Either no more follow, or the script call has
-      // stopped after searching 2,000 batches, and filling the page could take many more calls.
+      // A page is returned even if it is short. Either no batches follow, or the script call has stopped after
+      // searching 2,000 batches, and filling the page could take many more calls.
       if (deliveries.length < size || page.deliveries.length === limit || !next) return page;
     }
   }
@@ -85,9 +85,9 @@ export class Deliveries {
     const entries = pages
       .flatMap((page) => page.entries.map((entry) => ({ entry, place: placeOf(entry.placeMs, entry.id) })))
       .sort((one, other) => newestFirst(one.place, other.place));
-    // Each partition was read from new to old, down to a place of its own (`nextMs`, `nextId`). Below this place it may
-    // have batches that were not read. So the page must end at the newest of these places. For example, if partition 0
-    // stopped at 12:00 and partition 1 at 11:00, the page ends at 12:00, and the rest is left to the next page.
+    // Each partition was searched from new to old, down to its own end (`nextMs`, `nextId`). Its older batches were not
+    // read, so the page must end at the newest of these ends. For example, if partition 0 was searched down to 12:00
+    // and partition 1 down to 11:00, the page ends at 12:00.
     const ends = pages.flatMap(({ nextMs, nextId }) => (nextMs && nextId ? placeOf(nextMs, nextId) : []));
     const end = ends.sort(newestFirst)[0];
     const read = end ? entries.filter(({ place }) => newestFirst(place, end) <= 0) : entries;
@@ -100,9 +100,9 @@ export class Deliveries {
   }
 
   /**
-   * Returns the batch with this id or, if the batch was accepted or dropped, its record in the delivery log. `wait`
-   * says what the batch waits for; undefined if it does not wait for an attempt. `looked` is the number of records that
-   * were searched. If `state` is given, finds only a dead letter.
+   * Returns the batch with this id or, if it was accepted or dropped, its record in the delivery log. `wait` says what
+   * the batch waits for; undefined if it does not wait for an attempt. `looked` is how many records were searched. With
+   * `state`, finds only a dead letter.
    */
   async find(
     id: string,
@@ -145,8 +145,8 @@ export class Deliveries {
   }
 
   /**
-   * Groups the tokens in `clients` by partition. Without `clients`, returns all partitions, each with an empty list,
-   * which scripts take for all subscribers.
+   * Groups the tokens in `clients` by partition. Without `clients`, returns all partitions, each with an empty list. To
+   * a script, an empty list means all subscribers.
    */
   #holding(clients: readonly string[] | undefined): [Partition, string[]][] {
     if (clients === undefined) return this.#partitions.all.map((partition) => [partition, []]);

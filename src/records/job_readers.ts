@@ -4,8 +4,8 @@ import type { Commands } from '../store/partition.ts';
 import { pairsOf } from '../store/replies.ts';
 
 /**
- * Number of workers or subscribers after which one call of a JobReader (a function that lists jobs) stops, even if it
- * has found fewer jobs than asked for. Looking at 1,000 takes Redis about a millisecond.
+ * Number of workers or subscribers after which a JobReader (a function that lists jobs) stops, even if its page is not
+ * full. Looking at 1,000 takes Redis about a millisecond.
  */
 const MAX_LOOKED_THROUGH = 1000;
 /** Number of workers or subscribers that one SSCAN command reads. */
@@ -34,8 +34,8 @@ interface JobSlice {
 }
 
 /**
- * A function that reads up to `max` jobs of one kind, such as the waiting jobs of all subscribers. It begins after
- * `after`, which is the `end` of its last call. If it returns fewer jobs than `max`, more may still follow (see
+ * A function that reads up to `max` jobs of one kind, such as the waiting jobs of all subscribers. It continues at
+ * `after`, the `end` of its previous result. If it returns fewer jobs than `max`, more may still follow (see
  * MAX_LOOKED_THROUGH).
  */
 export type JobReader = (redis: Commands, keys: Keyspace, after: unknown, max: number) => Promise<JobSlice>;
@@ -48,9 +48,8 @@ export type JobState = (typeof JOB_STATES)[number];
 export function jobReaders(q: QueueName, state: JobState): JobReader[] {
   if (state === 'pending') return [heldJobs(q)];
   if (state === 'scheduled') return [scheduledJobs(q)];
-  // While a list is read page by page, jobs enter it at one end (`left` or `right`) and leave it at the other. Reading
-  // begins at the end where they enter. So each new job shifts all others towards later pages. A job that was already
-  // read may be shown again, but none is missed.
+  // New jobs enter a list at the end `left` or `right`, and the first page begins there. A job that enters before the
+  // next page is read shifts all others to higher positions. So the next page may repeat a job, but misses none.
   if (state === 'instant') return [list((keys) => keys.jobs_instant(q), 'left')];
   if (q === 'aux') return [];
   const shares = SHARES.map((share) => list((keys) => keys.share_jobs(share), 'right'));
@@ -76,13 +75,13 @@ function scheduledJobs(q: QueueName): JobReader {
   };
 }
 
-/** Where to continue among the workers, or the subscribers, of a set. */
+/** Where a listing of jobs continues in a set of workers or subscribers (the owners of the jobs). */
 interface OwnerEnd {
   /** The cursor of an SSCAN. Its reply is a list of names, which is sorted before use. */
   cursor: string;
   /**
-   * The worker or subscriber whose jobs are read next, one of the names that the SSCAN returns. An empty text stands
-   * for the first.
+   * The worker or subscriber whose jobs are read next. An empty text stands for the first name in the reply of the
+   * SSCAN.
    */
   owner: string;
   /** Where to continue among the jobs of `owner`. Undefined if none of them was read yet. */
@@ -143,9 +142,9 @@ function heldJobs(q: QueueName): JobReader {
 }
 
 /**
- * Reads some names of a set by one SSCAN, and returns them sorted. `next` is where the next SSCAN begins; undefined if
- * this was the last one. If a page ends in the middle of these names, the next page repeats the SSCAN. Without the
- * sorting, the names could come in another order the second time.
+ * Reads some names of a set by one SSCAN. `next` is where the next SSCAN begins; undefined if this was the last one. If
+ * a page ends in the middle of these names, the next page repeats the SSCAN. The repeated SSCAN may return the names in
+ * another order, so they are sorted.
  */
 async function scanNames(redis: Commands, key: string, cursor: string) {
   const [next, names] = await redis.sscan(key, cursor, 'COUNT', NAMES_PER_SCAN);
@@ -167,8 +166,8 @@ async function sorted(redis: Commands, key: string, after: SortedEnd | undefined
   const page = read.slice(0, max);
   const end = page.at(-1);
   return {
-    // `last` is the last job of the previous page. If it has left the set or has a new score, the read began with the
-    // first job of its old score. Jobs that earlier pages have shown are therefore left out here.
+    // If `last`, the last job of the previous page, has left the set or has a new score, `read` begins with the first
+    // job of its old score. Jobs of this score that earlier pages have shown are left out here.
     entries: page.filter(({ packed, score }) => score !== after?.score || Buffer.compare(packed, last) > 0),
     end: end && read.length > max ? { score: end.score, job: end.packed.toString('base64url') } : undefined,
   };

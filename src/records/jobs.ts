@@ -59,8 +59,8 @@ export class Jobs {
 
   /**
    * Returns up to `max` jobs of a listing, from `place` on. `next` is where the next page begins; undefined on the last
-   * page. A page looks for jobs of a limited number of workers and subscribers (`looked` is how many), so it may be
-   * short although more jobs follow. A job whose state changes meanwhile may be shown twice, or not at all.
+   * page. A page searches a limited number of workers and subscribers (`looked` is how many), so it may be short
+   * although more jobs follow. A job whose state changes meanwhile may be shown twice, or not at all.
    */
   async page(filter: JobFilter, max: number, place = '[0]') {
     const sources = this.#sources(filter);

@@ -2,9 +2,8 @@ import { z } from 'zod';
 import { PLACE_MEANING, PLACE_RULE } from '../routing/paging.ts';
 
 /**
- * The place of a batch or dead letter in a listing, which is sorted by `atMs`, then by id. For a dead letter, `atMs` is
- * when it died. For any other batch, it is when the batch ended or, if it has not ended, when it was opened (ms with
- * three decimals).
+ * The place of a batch in a listing, which is sorted by `atMs` (ms with three decimals), then by id. `atMs` is when the
+ * batch ended or, for a dead letter, when it died. For a batch that has not ended, it is when the batch was opened.
  */
 export interface Place {
   atMs: number;
@@ -19,9 +18,9 @@ export function newestFirst(one: Place, other: Place): number {
 }
 
 /**
- * Returns the schema of the query parameter `before`, which says where a page begins. `{atMs}-{id}` names a batch or
- * dead letter, and the page begins after it. With another dash at the end (`{atMs}-{id}-`), the page begins with this
- * batch or dead letter. `time` is the pattern of `atMs`. The id may contain dashes.
+ * Returns the schema of the query parameter `before`, which says where a page begins. With `{atMs}-{id}`, the page
+ * begins after this batch or dead letter. With `{atMs}-{id}-`, it begins with this batch or dead letter. `time` is the
+ * pattern of `atMs`. The id may contain dashes.
  */
 export function before(time: RegExp) {
   return z

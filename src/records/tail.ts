@@ -81,8 +81,8 @@ export class Tail {
   readonly #control: Partition;
   readonly #log: Log;
   /**
-   * The accepted events that this process has not sent to Redis yet, by watched topic. The entry ALL_TOPICS has events
-   * of every topic, even if nobody watches. So somebody who begins to watch a topic also gets the topic's events of the
+   * The accepted events that this process has not sent to Redis yet, by watched topic. The entry ALL_TOPICS has the
+   * events of every topic, even if nobody watches. So somebody who begins to watch a topic also gets its events of the
    * last second.
    */
   #notes = new Map([[ALL_TOPICS, new Notes()]]);
@@ -154,9 +154,9 @@ export class Tail {
 }
 
 /**
- * Returns the events of one interval for those who watch `watch`: a topic, or ALL_TOPICS. A topic that was watched when
- * the interval began has its own entry in `notes`. The events of any other topic are taken from the entry ALL_TOPICS.
- * It is unknown how many of these were left out, so their `skipped` is 0.
+ * Returns the events of one interval for those who watch `watch`: a topic, or ALL_TOPICS. If nobody watched the topic
+ * when the interval began, its events are taken from the entry ALL_TOPICS. How many of them were left out there is
+ * unknown, so their `skipped` is 0.
  */
 function notedFor(watch: string, notes: ReadonlyMap<string, Notes>): readonly Noted[] {
   const own = notes.get(watch)?.noted;

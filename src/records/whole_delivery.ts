@@ -5,8 +5,8 @@ const TOPIC_OF_EVENT = /^\{"id":"[^"]*","topic":"(\w+)"/;
 
 /**
  * Yields the JSON of a batch with its events in pieces, because it can be hundreds of megabytes. The fields `bytes` and
- * `topics` (the number of events of each topic) come last, because they are known only when all events have been
- * counted. They are null if events are missing because the batch was accepted or dropped meanwhile.
+ * `topics` (the number of events of each topic) come last, because all events must be counted first. If the batch was
+ * accepted or dropped meanwhile, events are missing, and both fields are null.
  */
 export async function* wholeJson(
   { bytes: _, topics: __, ...delivery }: Delivery,
