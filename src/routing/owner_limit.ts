@@ -10,7 +10,7 @@ export class OwnerLimit {
   readonly #owners = new Map<string, { underWay: number; waiting: (() => void)[] }>();
 
   /**
-   * Before a waiting function starts, there is a pause. So an owner whose functions always wait leaves time to others.
+   * A waiting function starts after a pause, so that an owner whose functions always wait leaves time to other owners.
    * The pause is as long as the function before it ran, but at most `maxPauseMs`.
    */
   constructor(max: number, maxPauseMs = 0) {

@@ -50,8 +50,8 @@ export function badParameter(name: string, rule: string, cause?: unknown): BusEr
 }
 
 /**
- * Returns the token of the client that a call is about. A client calls for itself, so this is its own token. Root and
- * viewers name the client in the query parameter `field`, whose value is `given`. Without a value, returns undefined.
+ * Returns the token of the client that a call is about. If the caller is a client, this is its own token. For root and
+ * viewers, it is `given`: the value of the query parameter `field`, or undefined.
  *
  * Throws if a client gives the parameter. `advicePart` becomes a part of the error's text. For example, `your own
  * batches are` makes the text end with `leave it out, and your own batches are meant`.

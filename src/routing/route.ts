@@ -20,8 +20,8 @@ export const ALL = ['client', ...WATCHERS] as const;
 
 /**
  * What an error answer (RFC 9457) says if an input does not match its schema. `code` is the error code of the answer.
- * The function `field` makes the text for a field that breaks a rule, and `unknown` the text for an unknown field. In
- * any other case, or if the function is missing, the text is `whole`.
+ * The function `field` makes the text for a field that breaks a rule, and `unknown` the text for an unknown field.
+ * Otherwise the text is `whole`.
  */
 export interface Wording {
   code: ErrorCode | ((field: string) => ErrorCode);
@@ -50,8 +50,8 @@ export interface Call<R extends Role = Role, Params = unknown, Query = unknown, 
   isLate?: boolean;
   /**
    * Checks again whether the credentials of the request or, for a page of the console, the session are still valid.
-   * Resolves with the caller and its current scopes. The client of a session is always read from Redis, whatever `from`
-   * says. Throws unauthenticated or StorageUnavailable.
+   * Resolves with the caller and its current scopes. `from` says where they are read; for a session, they are always
+   * read from Redis. Throws unauthenticated or StorageUnavailable.
    */
   judgeAgain(from: 'redis' | 'cache'): Promise<Caller>;
   /**
@@ -60,8 +60,8 @@ export interface Call<R extends Role = Role, Params = unknown, Query = unknown, 
    */
   formToken: string;
   /**
-   * Adds to the audit what a call changes, if the path and the query do not show it, as with forms. `name` is the name
-   * of what is changed, or describes the change. `client` is the token of the client that the change concerns.
+   * Tells the audit what a call changes, if its path and query do not show it, as with forms. `name` is the name of the
+   * changed thing, or describes the change. `client` is the token of the client that the change concerns.
    */
   about?: (name: string | undefined, client?: string | undefined) => void;
 }
@@ -129,8 +129,8 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
   textSchema?: z.ZodType;
   /**
    * True for a route that answers everybody in the same way and checks no credentials. Each request counts in the rate
-   * limit of its IP address. A person may follow a link from another site to this route. All else that a page of
-   * another site makes a browser send is refused, here as on every route, because it could be an attack.
+   * limit of its IP address. A link on another site may lead to this route. Any other request that a page of another
+   * site makes a browser send is refused, because it could be an attack.
    */
   isPublic?: true;
   /**
@@ -159,9 +159,9 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
    */
   refuseLate?(call: Call<R, Params, Query, Body>): Promise<unknown>;
   /**
-   * True for publishing, which is frequent. CallLimits does not limit its rate. Just before the handler of any other
-   * call that changes something, the bus asks Redis whether the credentials are still valid. For a publish, this would
-   * take too long. Its handler asks a cache, and only if the body was long or took long (`isLate`).
+   * True for publishing. CallLimits does not limit its rate. Before any other call that changes something is handled,
+   * the bus asks Redis whether the credentials are still valid. For each publish, this would take too long: its handler
+   * asks a cache, and only if the body was long or took long (`isLate`).
    */
   isFrequent?: true;
   handle(call: Call<R, Params, Query, Body>): Promise<AnswerTo<A>>;

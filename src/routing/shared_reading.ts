@@ -1,6 +1,6 @@
 /**
- * Reads data once for all waiting callers of `get`. A call during a reading does not get the result of that reading,
- * which may have missed a change made just before the call. The call waits for the next reading.
+ * Reads data once for all waiting callers of `get`. A call during a reading waits for the next reading, because the
+ * present reading may have missed a change made just before the call.
  */
 export class SharedReading<T> {
   readonly #read: () => Promise<T>;

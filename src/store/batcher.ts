@@ -25,8 +25,8 @@ export interface CallLimit<Item> {
   ownerOf?: (item: Item) => string;
   /**
    * Counts the waiting items of several Batchers together, such as one for each partition. If FEW or more wait in all,
-   * there is load, so each of these Batchers waits another turn of the event loop to send more items in a call. By
-   * default a Batcher counts only its own items.
+   * each of these Batchers waits another turn of the event loop, to send more items in a call. By default a Batcher
+   * counts only its own items.
    */
   totalWaiting?: { items: number };
   maxLoopTurns?: number;
@@ -52,8 +52,8 @@ export class Batcher<Item, Result> {
   readonly #call: (items: Item[]) => Promise<readonly Result[]>;
   readonly #limit: Required<CallLimit<Item>>;
   /**
-   * The items that are chosen for calls are numbered in order. For each owner, this map has the number of its last
-   * chosen item. The owner with the lowest number has waited longest, and comes first.
+   * For each owner, the number of its last item that was chosen for a call. All chosen items are numbered in order. The
+   * owner with the lowest number has waited longest, and comes first.
    */
   readonly #lastChoices = new Map<string, number>();
   #choices = 0;
