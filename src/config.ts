@@ -90,9 +90,8 @@ function complete({ redisCa, redisSslVerify, ...settings }: Settings, env: NodeJ
 }
 
 /**
- * Adapts `config` to the compatibility mode. ROUTEMASTER_WORKER_THREADS then sets the number of concurrent deliveries,
- * because a thread of the Ruby Routemaster delivered one batch at a time. Changes nothing if
- * ROUTEMASTER_WORKERS_PER_THREAD is set too.
+ * In a compatibility mode, makes ROUTEMASTER_WORKER_THREADS the number of concurrent deliveries, because a thread of
+ * the Ruby Routemaster delivered one batch at a time. Changes nothing if ROUTEMASTER_WORKERS_PER_THREAD is set too.
  */
 export function configIn(compatibility: Compatibility, config: Config): Config {
   if (compatibility === 'none' || !config.threadsAlone) return config;

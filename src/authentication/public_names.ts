@@ -13,9 +13,8 @@ const CLIENTS_PER_TURN = 200;
 
 /**
  * Gives clients and joins the names that appear in figures and logs.
- * - A client with a secret: its token, which is public. It has no dot, unlike the name of a client without a secret.
- * - A client without a secret: its name, a dot and 16 digits of an HMAC of its token. The token is a credential, and
- *   without the key of the HMAC nobody can test guesses at it.
+ * - A client with a secret: its token, which is public and has no dot.
+ * - A client without a secret: its name, a dot and 16 digits of an HMAC of its token. The token is a credential.
  * - A join: `join:`, the name of the join, a colon and the public name of its client.
  */
 export class PublicNames {
@@ -28,9 +27,8 @@ export class PublicNames {
   }
 
   /**
-   * Resolves with a function that returns the public name of each of these tokens. If a token's client does not exist,
-   * or its key in Redis is damaged, the name is `unknown.` and 16 digits of the token's HMAC. The token itself may be a
-   * credential, which must not be shown. Throws StorageUnavailable.
+   * Resolves with a function that returns the public name of each token. A token whose client does not exist, or is
+   * damaged in Redis, gets the name `unknown.` and 16 digits of its HMAC. Throws StorageUnavailable.
    */
   async of(tokens: Iterable<string>): Promise<(token: string) => string> {
     const distinct = [...new Set(Iterator.from(tokens).map(ownerOf))];
@@ -84,12 +82,11 @@ export class PublicNames {
   }
 
   /**
-   * Finds the client or join that a caller names.
+   * Finds the token of the client or join that a caller names.
    * - Root and clients give the token itself. It is returned unchecked, so the route must refuse a client that gives
    *   another client's token.
-   * - Viewers give the public name. The result is what `tokenOf` returns for it.
-   * `priceInCalls` is what the search costs, in calls of the caller's rate limit. It is more than 0 only if a public
-   * name was compared with those of all `tokens`.
+   * - Viewers give the public name (see `tokenOf`).
+   * `priceInCalls` is what the search costs, in calls of the caller's rate limit.
    */
   async tokenGiven(
     { role }: Caller,
@@ -109,9 +106,9 @@ export class PublicNames {
   /**
    * Resolves with the token that has this public name, or with undefined.
    * - A client with a secret has its token as its public name, so the client is looked up.
-   * - The public name of any other client hides its token, so it is compared with the public names of all `tokens`. If
-   *   `name` is itself such a token, nothing is found: otherwise viewers could try tokens and see which exist.
-   * - The public name of a join contains that of its client. Only the client is searched, so the join need not exist.
+   * - The public name of any other client is compared with the public names of all `tokens`. If `name` is the token of
+   *   such a client, nothing is found: otherwise viewers could try tokens and see which exist.
+   * - For a join, only the client in its public name is searched, so the join need not exist.
    */
   async tokenOf(name: string, tokens: () => Promise<Iterable<string>>): Promise<string | undefined> {
     const join = readJoinToken(name);

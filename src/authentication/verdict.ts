@@ -15,8 +15,8 @@ export type Refusal = {
   /** Text that tells the caller what to change. It must not reveal which clients exist. */
   advice?: string;
   /**
-   * The user name in the request, for the log. Absent if it names no user with a secret, because it may then be a
-   * credential.
+   * The user name in the request, for the log: `root`, `viewer` or a client with a secret. Absent for any other name,
+   * which may be a credential.
    */
   client?: string;
   /**
