@@ -85,8 +85,8 @@ export class ApiCalls {
     if (!caller || !this.allows(name, visit))
       throw new BusError('forbidden', `only ${route.roles.join(' or ')} may do this`);
     const path = route.path.replace(/:(\w+)/g, (_, part: string) => encodeURIComponent(params[part] ?? ''));
-    // Every role gets the same links, whose query may have `client` or `subscriber`. The API refuses both parameters
-    // from a client, which sees only its own entries anyway. So a parameter that names the calling client is left out.
+    // All roles get the same links, whose query may have `client` or `subscriber`. The API refuses both from a client,
+    // so a parameter that names the calling client is left out.
     const own = clientOf(caller);
     const asked = Object.fromEntries(
       Object.entries(query).filter(
@@ -130,8 +130,8 @@ async function read(
   const entries: unknown[] = [];
   let text = '';
   for await (const piece of pieces) {
-    // The API sends a long list in pieces. Each piece begins with a bracket or a comma, which `slice` removes. The last
-    // piece is only the closing bracket.
+    // The API sends a long list in pieces. Each begins with a bracket or a comma, which `slice` removes. The last piece
+    // is only the closing bracket.
     if (keep) entries.push(...(parseOwnJson(`[${piece.slice(1)}]`) as never[]).map(keep));
     else if (ending !== undefined && text.length > MAX_READ && !piece.startsWith(']')) {
       text += ending;

@@ -21,9 +21,8 @@ export interface BulkParts {
 }
 
 /**
- * The owner of the bulk operations on dead letters that root begins. All holders of the root key share them, and
- * viewers see them. The owner of any other operation is a client's token. Tokens have no colon, so no client can be
- * this owner.
+ * The owner of the bulk operations on dead letters that root begins. All holders of the root key share them. Tokens
+ * have no colon, so no client can be this owner.
  */
 const ROOT_OWNER = ':root';
 

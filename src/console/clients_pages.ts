@@ -50,8 +50,8 @@ export function clientsPages({ api, subscribers }: ClientsParts & { api: ApiCall
   ];
 
   /**
-   * Throws if a client of this name was made after `was`, the time at which the form was shown. If a person reloads the
-   * page with the secret, the browser sends the form again: without this check, that would make a second client.
+   * Throws if a client of this name was made after `was`, the time at which the form was shown. Otherwise a person who
+   * reloads the page with the secret would send the form again, and make a second client.
    */
   async function checkFirst(call: PageCall & { body: AnyFields }): Promise<void> {
     const { name, was } = call.body;
@@ -148,9 +148,8 @@ function changes(api: ApiCalls): Route[] {
       action: 'client.rotate_secret',
       params: TOKEN,
       async act(call) {
-        // If a person reloads the page with the new secret, the browser sends the form again. A second replacement
-        // would at once end the secret that the client still uses. So the form has `secret_at`, the time of the secret
-        // to replace. The API refuses the form if that secret was replaced already.
+        // If a person reloads the page with the new secret, the browser sends the form again. So the form has
+        // `secret_at`, the time of the secret to replace. The API refuses the form if that secret was replaced already.
         const body = { secret_at: Number(call.body.secret_at) };
         const { params } = call;
         const name = 'POST /api_tokens/:token/secret';

@@ -17,7 +17,7 @@ const LONG_SECONDS = 60;
 /** How long the overview tells of events that were dropped for want of memory. */
 export const DROPS_TOLD_MS = 86_400_000;
 
-/** The state of the bus, in which the overview page finds what is wrong (its complaints). */
+/** The state of the bus, from which `complaintsOf` derives what is wrong. */
 export interface State {
   /** The newest figures of the whole bus or, if the visitor is a client, of this client alone. */
   figures: SeenFigures | undefined;
@@ -28,8 +28,7 @@ export interface State {
   /**
    * The events that were dropped for want of memory. Undefined if nothing was dropped within DROPS_TOLD_MS.
    * - For a client: `events` counts all its dropped events, and `agoMs` is the time since the last of them.
-   * - For the whole bus: `events` counts those within DROPS_TOLD_MS. `agoMs` is computed from samples five minutes
-   *   apart, so it can be five minutes too long.
+   * - For the whole bus: `events` counts those within DROPS_TOLD_MS. `agoMs` can be five minutes too long.
    */
   dropped?: { events: number; agoMs: number } | undefined;
   /** The partitions that cannot be reached. */
@@ -50,10 +49,10 @@ type SeenFigures = Pick<
   'queued' | 'oldestSeconds' | 'subscribers' | 'failing' | 'paused' | 'deadLetters'
 >;
 
-/** A link to the dropped batches, which shows to which subscribers they belonged. */
+/** A link to the list of dropped batches, which shows their subscribers. */
 const DROPPED = html`<a href="/console/deliveries?state=dropped">Dropped batches</a>`;
 
-/** A link to the subscribers that fill Redis, the one that takes most first. */
+/** A link to the list of subscribers, sorted by the memory that they take. */
 const BY_MEMORY = html`<a href="${pathWith('/console/subscribers', { sort: 'bytes' })}">Subscribers by memory</a>`;
 
 export interface Complaint {

@@ -34,7 +34,7 @@ const WAITING: readonly Delivery['state'][] = ['open', 'ready', 'retrying'];
 
 const FIND_PATH = `${PATH}/find` as const;
 
-/** Returns a form that leads to the page of the batch whose id a person types, such as one from a receiver's log. */
+/** Returns a form that opens the page of a batch by its id. */
 export function findForm(): Html {
   return html`<form method="get" action="${FIND_PATH}" class="filter"><label>Batch <input name="id" required placeholder="its webhook-id" autocapitalize="none" spellcheck="false"></label>
 <button class="quiet">Open</button></form>`;
@@ -88,8 +88,8 @@ export function deliveryPage(api: ApiCalls): Route[] {
   ];
 
   /**
-   * Resolves with the subscriber of a batch, for the page's curl command. Resolves with undefined if the page has no
-   * such command, because the batch belongs to a join or has no events, or its subscriber cannot be read.
+   * Resolves with the subscriber of a batch, for the page's curl command. Resolves with undefined if there is no such
+   * command: the batch belongs to a join or has no events, or its subscriber cannot be read.
    */
   async function subscriberOf(call: PageCall, { subscriber, join, events }: WholeDelivery) {
     if (events === undefined || join !== undefined) return undefined;
@@ -101,7 +101,7 @@ export function deliveryPage(api: ApiCalls): Route[] {
     );
   }
 
-  /** Returns the forms that deliver the batch at once and, if it is dead, purge it. */
+  /** Returns a form that delivers the batch now and, for a dead letter, one that purges it. */
   function acts(call: PageCall, delivery: Delivery): Content {
     const { id, state } = delivery;
     if (state !== 'dead') return retryForm(api, call, delivery);
@@ -118,7 +118,9 @@ export function deliveryPage(api: ApiCalls): Route[] {
   }
 }
 
-/** Returns a form that delivers a batch at once, if the batch waits and the visitor may do that. */
+/**
+ * Returns a form that delivers a batch now. Undefined if the batch does not wait, or the visitor may not deliver it.
+ */
 export function retryForm(api: ApiCalls, call: PageCall, { id, state }: Delivery): Content {
   if (!WAITING.includes(state) || !api.allows('POST /deliveries/:id/retry', call)) return undefined;
   const does = state === 'retrying' ? 'Retry now' : 'Deliver now';

@@ -131,8 +131,8 @@ const RESTORE =
   'a process: without ROUTEMASTER_REQUIRE_DATA it begins a new bus.';
 
 /**
- * Returns the text of an error page, usually the error's message. But if Redis was away when a person opened a page or
- * sent a form, the message would tell how to repeat a publish, so the text speaks of the page or the form instead.
+ * Returns the text of an error page, usually the error's message. The message of StorageUnavailable tells how to repeat
+ * a publish, so the page has another text.
  */
 function errorText(error: BusError, { method }: FailedCall): string {
   if (error instanceof StorageLost) return `${error.why}. ${RESTORE}`;
@@ -212,8 +212,8 @@ export function tokenField(formToken: string): Html {
 }
 
 /**
- * Returns a hidden field that several forms of a page may have. `typed.js`, which puts typed text back into a form
- * after a new login, ignores this field when it tells forms apart.
+ * Returns a hidden field that several forms of a page may have. `typed.js`, which fills in a form again after a login,
+ * identifies the form by its other hidden fields.
  */
 export function commonField(name: string, value: string | number): Html {
   return html`<input type="hidden" data-common="" name="${name}" value="${value}">`;

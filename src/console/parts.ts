@@ -94,7 +94,7 @@ interface FormOptions {
   content?: Content | ((fields: FormFields) => Content);
 }
 
-/** Returns the hidden fields of every form: the form token, and the path and query of its page. */
+/** Returns the hidden fields of every form: the form token, and the path and query of the page with the form. */
 export function ownFields({ formToken, request, refusal }: PageCall): Html {
   return html`${tokenField(formToken)}${commonField('from', refusal?.from ?? request.url ?? '')}`;
 }
@@ -106,7 +106,7 @@ export function hidden(fields: Record<string, string | number | undefined>): Htm
   )}`;
 }
 
-/** Returns a form that filters the list at `path` by a name. The list keeps the `others` of its query. */
+/** Returns a form that filters the list at `path` by a name. The list keeps `others`, the rest of its query. */
 export function nameForm(path: string, { name, ...others }: Record<string, string | undefined>): Html {
   return html`<form method="get" action="${path}" class="filter">${hidden(others)}<label>Name <input name="name" value="${name}" autocapitalize="none" spellcheck="false"></label>
 <button class="quiet">Filter</button></form>`;
@@ -185,7 +185,7 @@ export const PUBLISHED = html`<p class="card notice" role="status">The event was
 /** Stands in a table for a figure that does not exist. */
 export const NONE = html`<span class="none">–</span>`;
 
-/** Returns the rate of a subscriber or topic, such as 12/s. */
+/** Returns the rate of events of a subscriber or topic, such as 12/s. */
 export function rateOf({ lately }: { lately?: { rate: number } | null | undefined }): Content {
   if (!lately || lately.rate < 0.001) return NONE;
   return lately.rate < 1 ? `${number(lately.rate * 60)}/min` : `${number(lately.rate)}/s`;

@@ -64,9 +64,8 @@ function pageAt(pages: readonly Route[], path: string) {
 }
 
 /**
- * Returns the path of the page to show after a login: `path`, or that of the nearest page above it. If a form was
- * refused, the address bar has the path to which it was sent, and no page is there. For
- * `/console/topics/widgets/publish`, this returns `/console/topics/widgets`.
+ * Returns the path of the page to show after a login: `path` or, if no page is there, that of the nearest page above
+ * it. For `/console/topics/widgets/publish`, to which a form is sent, this is `/console/topics/widgets`.
  */
 export function pageNear(pages: readonly Route[], path: string): string {
   const above = (place: string) => place.slice(0, place.lastIndexOf('/'));

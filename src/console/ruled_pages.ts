@@ -47,8 +47,8 @@ export interface Ruled<Listed, Whole> {
    */
   shown(one: Whole, acts: Content, nowMs: number): Content;
   /**
-   * Returns the forms that act on `one`, such as one that pauses a trigger. They post to paths below `path`. Each must
-   * contain `own`: hidden fields that name the trigger or join. The function `shown` gets these forms as `acts`.
+   * Returns the forms that act on `one`, such as one that pauses a trigger; `shown` gets them as `acts`. They post to
+   * paths below `path`. Each must contain `own`: hidden fields that name the trigger or join.
    */
   acts?(call: PageCall, path: string, one: Whole, own: Html): Content;
   warning(one: Whole): string;
@@ -61,10 +61,7 @@ export function pathOf(what: What, name: string, client: string | null | undefin
 
 type AnyFormCall = Pick<Call<Role, unknown, unknown, AnyFields>, 'body' | 'about'>;
 
-/**
- * Tells the audit the name and the owner of a trigger or join. Returns the query by which root names the owner to the
- * API. If the caller is a client, ApiCalls leaves this query out.
- */
+/** Tells the audit the name and the owner of a trigger or join. Returns the query that names the owner to the API. */
 export function auditedOwner({ body, about }: AnyFormCall, name: string): { client: string } {
   const client = String(body.client ?? '');
   about?.(name, client);

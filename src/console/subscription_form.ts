@@ -38,9 +38,8 @@ function settingsOf(report: SubscriberReport) {
 }
 
 /**
- * Returns the settings that the person changed in the form, by their names in a request. An unchanged setting may be
- * the operator's default. If it were sent, it would be stored for this client, who would keep it even when the operator
- * changes the default.
+ * Returns the settings that the person changed in the form, by their names in a request. An unchanged setting is not
+ * sent: if it were stored, it would no longer follow the operator's default.
  */
 function changedSettings(form: AnyFields, report: SubscriberReport) {
   return Object.fromEntries(

@@ -47,7 +47,7 @@ function drawn(delivery: Delivery, endMs: number): Html {
   return html`<svg viewBox="0 0 ${LENGTH} 40" preserveAspectRatio="none" role="img" aria-label="The time line of the batch">${bar('wait', opened, endMs, 18, 4)}${bar('open', opened, openUntil, 14, 12)}${ownAttempts(delivery).map(({ at, duration_ms, reason }) => bar(reason === null ? 'good' : 'bad', at, at + duration_ms, 4, 32))}</svg>`;
 }
 
-/** A retried dead letter becomes a newly opened batch. Returns only the attempts since it was opened. */
+/** Returns the attempts since the batch was opened. A retried dead letter is a newly opened batch. */
 function ownAttempts({ attempts, opened_at }: Delivery): Delivery['attempts'] {
   return attempts.filter(({ at }) => at >= opened_at);
 }

@@ -26,8 +26,7 @@ export function topicPage(api: ApiCalls): Route[] {
         const { name } = call.params;
         const { range, done } = call.query;
         const { body: topic } = await api.call<WholeTopic>('GET /topics/:name', call, { params: { name } });
-        // The topic is read first. So if it is unknown, the page shows the error of `GET /topics/:name`, and not that
-        // of `GET /history`, which advises another API call.
+        // The topic is read first, so that the page of an unknown topic shows the error of `GET /topics/:name`.
         const history =
           isAsked('plots', call.query) &&
           (await api.call<HistoryReport>('GET /history', call, {
@@ -78,9 +77,7 @@ function mayPublish({ caller }: PageCall, { publisher }: Topic): boolean {
   return caller?.role === 'client' && (publisher === null || publisher === caller.token);
 }
 
-/**
- * With `linksTriggers`, adds a link to the publisher's triggers: those of other clients cannot publish to the topic.
- */
+/** With `linksTriggers`, adds a link to the publisher's triggers. No other triggers can publish to the topic. */
 function figures(topic: WholeTopic, linksTriggers: boolean): Html {
   const { publisher, dropped } = topic;
   const shown = boxes([
