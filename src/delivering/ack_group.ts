@@ -26,9 +26,8 @@ export class AckGroup {
   }
 
   /**
-   * Returns in how many ms the collected jobs must be acknowledged, or undefined if there are none. Usually this is
-   * when the oldest has waited MAX_WAIT_MS. But the worker of a collected job is idle until then. So if at least half
-   * of the `held` jobs (all that workers hold) are collected, returns 0.
+   * Returns in how many ms the collected jobs must be acknowledged, or undefined if there are none. Their workers are
+   * idle until then. So if at least half of the `held` jobs (all that workers hold) are collected, returns 0.
    */
   dueInMs(held: number): number | undefined {
     if (this.#acks.length === 0) return undefined;

@@ -8,16 +8,16 @@ import type { Acknowledged } from './settlement.ts';
 
 export interface Acquired {
   grants: Grant[];
-  /** Number of jobs in the queue that could still be acquired after the script call. */
+  /** Number of ready jobs that are left in the queue. */
   readyJobs: number;
   /** A result for each finished job, in the order of the script's argument `finished`. */
   acks: Acknowledged[];
 }
 
 /**
- * The first item of the script's reply, decoded (see lua/delivering/acquire.lua). `atMs` is the time by Redis's clock.
- * `acks` has three numbers for each finished job. `subscribers` has each subscriber's token and then the values of its
- * fields. The names of the fields are left out: they would cost 5 µs for each job in Redis, and as much in Node.
+ * The first item of the script's reply, decoded (see lua/delivering/acquire.lua). `acks` has three numbers for each
+ * finished job. `subscribers` has each subscriber's token and then the values of its fields. Names of the fields would
+ * cost 5 µs for each job in Redis, and as much in Node.
  */
 type Head = [
   readyJobs: number,

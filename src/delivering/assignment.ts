@@ -37,8 +37,8 @@ interface Stored {
 export class Assignment {
   readonly grant: Grant;
   /**
-   * True after the call that reports the outcome to Redis has failed. Perhaps only its reply was lost, and that reply
-   * may have given the worker its next job. So the worker must ask Redis whether it holds a job.
+   * True if a report of the outcome to Redis has failed. Perhaps only the reply was lost, and that reply may have given
+   * the worker its next job. So the worker must ask Redis whether it holds a job.
    */
   inDoubt = false;
   readonly #parts: AssignmentParts;
@@ -59,8 +59,8 @@ export class Assignment {
     const { log } = this.#parts;
     const settlement = await this.#handle();
     this.#running = false;
-    // If a heartbeat found the lease gone (`#lost`), another worker may run the job, so this outcome is not reported.
-    // But if the handler has stored the outcome itself (`settled`), the lease has ended with the job, and all is well.
+    // If a heartbeat found the lease gone (`#lost`), another worker may run the job, so the outcome is not reported.
+    // But if the handler has stored the outcome itself (`settled`), this has ended the lease, and all is well.
     if (this.#lost && settlement.end !== 'settled') return this.#warnOfLostLease();
     const backoff = new Backoff();
     // The report is repeated until Redis takes it. Otherwise a delivered batch would be delivered again.
@@ -118,8 +118,8 @@ export class Assignment {
   async #settle(settlement: Settlement): Promise<boolean> {
     try {
       const { held, note } = await this.#store(settlement);
-      // Each outcome must be noted once, by the worker whose call stored it. If `held` is true, this call has stored
-      // it. Otherwise, if the reply to an earlier call was lost (`inDoubt`), that call has probably stored it.
+      // The worker whose call stored the outcome must note it. If `held` is false, but the reply to an earlier call was
+      // lost (`inDoubt`), that call has probably stored the outcome.
       if (held || this.inDoubt) note?.();
       else this.#warnOfLostLease();
       return true;

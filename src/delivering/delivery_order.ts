@@ -15,8 +15,8 @@ export interface ThreadData {
 }
 
 /**
- * The data with which a quarantine process starts. The process delivers batches that may have killed workers: at least
- * two workers died while they were delivering such a batch.
+ * The data with which a quarantine process starts. The process delivers suspects: batches that at least two workers
+ * were delivering when they died.
  */
 export interface QuarantineData {
   config: Config;

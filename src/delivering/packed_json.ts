@@ -5,8 +5,7 @@ type Json = string;
  * for extension types.
  *
  * Integers keep all digits. Binary strings and all keys become text. Bytes that are no UTF-8 become U+FFFD. The decoder
- * of `@msgpack/msgpack` does not do for this: it refuses the key `__proto__`, and makes other characters of bytes that
- * are no UTF-8.
+ * of `@msgpack/msgpack` cannot be used, because it refuses the key `__proto__`.
  */
 export class PackedReader {
   readonly #bytes: Buffer;
@@ -16,7 +15,7 @@ export class PackedReader {
     this.#bytes = bytes;
   }
 
-  /** Returns the value that begins here, and goes to its end. */
+  /** Returns the value at the present position, and moves the position to its end. */
   json(): Json {
     const type = this.#bytes.readUInt8(this.#skip(1));
     if (type <= 0x7f) return String(type);
@@ -27,7 +26,7 @@ export class PackedReader {
     return this.#withLongHead(type);
   }
 
-  /** Returns the members of a map that begins here, as JSON by name. Undefined if no map begins here. */
+  /** Returns the members of the map at the present position, as JSON by name. Undefined if no map is there. */
   members(): Map<string, Json> | undefined {
     const type = this.#bytes.readUInt8(this.#skip(1));
     const isShort = type >= 0x80 && type <= 0x8f;
@@ -115,7 +114,7 @@ export class PackedReader {
     return this.#bytes.readUIntBE(this.#skip(length), length);
   }
 
-  /** Goes on by `length` bytes. Returns where they begin. */
+  /** Moves the position forward by `length` bytes. Returns the old position. */
   #skip(length: number): number {
     const start = this.#at;
     this.#at += length;

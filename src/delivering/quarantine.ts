@@ -26,8 +26,8 @@ const ASK_EVERY_MS = 30_000;
  */
 const IDLE_MS = 60_000;
 /**
- * Takes the place of IDLE_MS if there are several partitions. It is shorter, because a worker process has only one
- * quarantine process at a time, and suspects of other partitions may wait until that process ends.
+ * Replaces IDLE_MS if there are several partitions. A worker process has only one quarantine process at a time, so
+ * suspects of other partitions may wait until that process ends.
  */
 const IDLE_WITH_OTHERS_MS = 5000;
 
@@ -38,7 +38,7 @@ interface QuarantineParts {
   partition: Partition;
   recorder: Pick<Recorder, 'removed' | 'buried'>;
   publicNames: PublicNames;
-  /** Lets only one partition of this worker process at a time have a quarantine process. */
+  /** Lets this worker process have only one quarantine process at a time, for one of its partitions. */
   oneAtATime: OwnerLimit;
   log: Log;
 }
@@ -46,8 +46,8 @@ interface QuarantineParts {
 /**
  * Delivers the suspects of a partition: batches that at least two workers were delivering when they died. They are
  * delivered one at a time, by a child of the worker process: the quarantine process. If only the child dies, the batch
- * that it was delivering becomes a dead letter. If the worker process dies with it, something else may have killed
- * both, so the batch stays a suspect.
+ * that it was delivering becomes a dead letter. If the worker process dies too, something else may have killed both, so
+ * the batch stays a suspect.
  */
 export class Quarantine {
   readonly #parts: QuarantineParts;
@@ -154,9 +154,8 @@ export class Quarantine {
     const { signal } = this.#stopping;
     for (let heldBid: string | undefined; ; ) {
       try {
-        // The batch is looked up once, even if `condemn` is repeated. Perhaps only the reply to the first `condemn` was
-        // lost. Then the dead worker no longer holds the batch: another look-up would find nothing, and the dead letter
-        // would not be noted.
+        // The batch is looked up once, even if `condemn` is repeated. If the reply to the first `condemn` was lost, the
+        // dead worker may no longer hold the batch, so a second look-up would find nothing.
         heldBid ??= await this.#heldBy(worker);
         return await this.#note(await partition.run('condemn', { worker, heldBid }));
       } catch (error) {

@@ -42,9 +42,9 @@ export class Queue {
   }
 
   /**
-   * Adds a job that is not a delivery and that a worker can take at once. Returns false if the queue already has the
-   * job. But if no worker would ever run that job, makes it ready again and returns true. There are two such cases: a
-   * dead worker holds it, or a script that was stopped half-way has left it in none of the queue's lists.
+   * Adds a job that is not a delivery, ready for any worker. Returns false if the queue already has it. But if a dead
+   * worker holds the job, or a stopped script has left it in none of the queue's lists, makes it ready again and
+   * returns true.
    */
   async enqueue(name: string): Promise<boolean> {
     return this.#partition.run('enqueue', {
@@ -58,8 +58,8 @@ export class Queue {
    * Deletes the `finished` jobs and their batches. Then assigns at most one ready job to each of `workers`. If a worker
    * holds a job already, the reply that assigned it was lost, so the worker gets this job again.
    *
-   * If the ACL of Redis forbids a command, the script stops half-way. Jobs may then be in none of the queue's lists
-   * until the next sweep. From then on, calls with `workers` throw StorageForbidden until all commands are permitted
+   * If the ACL of Redis forbids a command, the script stops half-way, and jobs may be in none of the queue's lists
+   * until the next sweep. Calls with `workers` then throw StorageForbidden until all commands are permitted
    * (`runPermitted`).
    */
   async acquire(workers: readonly string[], finished: readonly Finished[] = []): Promise<Acquired> {
@@ -125,7 +125,7 @@ export class Queue {
     await this.#partition.run('retire', { q: this.name, workers });
   }
 
-  /** Returns the number of jobs that workers can take at once or that are due within `withinMs`. */
+  /** Returns the number of jobs that workers can take now or that are due within `withinMs`. */
   async due(withinMs: number): Promise<number> {
     return this.#partition.command(async (redis, keys) => {
       const untilMs = msOf(await redis.time()) + withinMs;
@@ -143,9 +143,8 @@ export class Queue {
 }
 
 /**
- * Returns a finished job as an argument of the script `acquire`, which deletes the job. `job`, the job as Redis stores
- * it, is left out if the script can build it from the id of the batch. This saves 7 % of a worker's CPU if each batch
- * has one event.
+ * Returns a finished job as an argument of the script `acquire`. The bytes of the job are left out if the script can
+ * build them from the id of the batch. This saves 7 % of a worker's CPU if each batch has one event.
  */
 function finishedArguments({
   grant,

@@ -16,8 +16,7 @@ interface LinesParts {
 /**
  * Writes log lines about failed deliveries, but not too many: a client whose callback refused every second batch once
  * caused 500 lines a second. In each thread, a client and its joins together get at most MAX_LINES lines with the same
- * message in ten seconds. If any were left out, another line of the same level then says how many. Each message is
- * counted apart, so that a frequent message does not suppress a rare one.
+ * message in ten seconds. If any were left out, another line of the same level then says how many.
  */
 export class SubscriberLines {
   readonly #parts: LinesParts;

@@ -24,8 +24,8 @@ const WORKERS_PER_SPARE = 3;
 const TICKS_PER_SPARE_ASK = 2;
 /**
  * An idle regular worker asks for a job once in this many ticks, if the bus has several partitions. A thread has
- * workers for each partition, so asking at each tick would cost many commands. Asking at each third tick would be too
- * seldom: three ticks can be as long as a lease, after which a worker counts as dead.
+ * workers for each partition, so asking at each tick would cost many commands. Three ticks would be too many: they can
+ * be as long as a lease, after which a silent worker counts as dead.
  */
 const TICKS_PER_ASK_IF_PARTITIONED = 2;
 /**
@@ -94,7 +94,7 @@ export class ThreadWorkers {
     this.#spare.start();
   }
 
-  /** Wakes an idle regular worker. If there is none, wakes an idle spare worker (in a standstill) or another thread. */
+  /** Wakes an idle regular worker or, in a standstill, an idle spare worker. If there is none, wakes another thread. */
   wake(): void {
     const sparesHelp = this.#standstill.holds && this.#regular.idle === 0 && this.#spare.idle > 0;
     (sparesHelp ? this.#spare : this.#regular).wake();

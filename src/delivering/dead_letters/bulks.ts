@@ -51,8 +51,8 @@ export class Bulks {
   }
 
   /**
-   * Begins a bulk operation. At first it only counts the dead letters that match the filter. An owner has one operation
-   * at a time. If the present one is running, returns false; in any other state, the new one replaces it.
+   * Begins a bulk operation, which at first only counts the dead letters that match the filter. Returns false if the
+   * owner's present operation is running. In any other state, the new operation replaces it.
    *
    * If the operation cannot begin in one partition, it is cancelled in all. Otherwise it would treat only a part of the
    * dead letters.
@@ -89,7 +89,7 @@ export class Bulks {
     return state && { ...parts.reduce(together), state };
   }
 
-  /** Returns the newest bulk operation of an owner: its parts, one for each partition in which it began. */
+  /** Returns the parts of an owner's newest bulk operation, one for each partition in which it began. */
   async #parts(owner: string): Promise<Bulk[]> {
     const records = await this.#partitions.ask((redis, keys) => redis.hgetall(keys.bulk(owner)));
     const parts = records.flatMap((record) => readBulk(record) ?? []);
@@ -99,8 +99,8 @@ export class Bulks {
 
   /**
    * True if no part of a bulk operation is missing. An operation for all subscribers has a part in each partition. A
-   * part may have expired before the others, or an operation that was begun at the same moment has replaced it. Any
-   * other operation counts as whole.
+   * part may have expired, or an operation that was begun at the same moment may have replaced it. An operation for
+   * some subscribers counts as whole.
    */
   #isWhole([part, ...others]: readonly Bulk[]): boolean {
     return part?.tokens !== undefined || 1 + others.length === this.#partitions.all.length;
@@ -153,11 +153,10 @@ export function readBulk(record: Record<string, string>): Bulk | undefined {
 }
 
 /**
- * Returns the state of a bulk operation from the states of its parts in the partitions: the first of BULK_STATES that
- * at least one part has. In two cases it is `cancelled` instead:
- * - A part is cancelled and none is running. The cancellation may not have reached all partitions.
- * - A part is missing and none is running or has ended. If the operation were confirmed, it would silently leave out
- *   dead letters.
+ * Returns the state of a bulk operation: the first of BULK_STATES that at least one of its parts has. In two cases it
+ * is `cancelled` instead:
+ * - A part is cancelled and none is running: the cancellation may not have reached all partitions.
+ * - A part is missing and none is running or has ended: a confirmed operation would leave out dead letters silently.
  */
 function bulkState(parts: readonly Bulk[], isWhole: boolean): BulkState | undefined {
   const has = (wanted: BulkState) => parts.some(({ state }) => state === wanted);

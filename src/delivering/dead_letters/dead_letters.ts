@@ -57,9 +57,8 @@ export class DeadLetters {
     for (const partition of this.#partitions.holding(client)) {
       const token = await partition.command((redis, keys) => redis.lindex(keys.dead_letter(id), 0));
       const isOwn = client !== undefined && token !== null && ownerOf(token) === client;
-      // The script deletes the letter only if it belongs to the subscriber that it is given. From root it gets none,
-      // and deletes any letter. A client may delete its own letters and those of its joins (`isOwn`). For any other
-      // letter the script gets the client as the subscriber, and so deletes nothing.
+      // The script deletes the letter if it belongs to the given subscriber or, for root, if no subscriber is given. A
+      // client may also delete letters of its joins: for such a letter, the join is given.
       if ((await this.#purge(partition, isOwn ? token : client, [id])) === 1) return true;
     }
     return false;
@@ -94,9 +93,9 @@ export class DeadLetters {
   }
 
   /**
-   * Calls `process` again and again, each time with up to MAX_LETTERS_PER_CALL ids of a subscriber's dead letters that
-   * died by `untilMs`. Ends when none is left or `process` returns undefined. Returns the sum of the results. `process`
-   * must retry or delete the letters. Otherwise it would get the same ids again.
+   * Calls `process` with up to MAX_LETTERS_PER_CALL ids of a subscriber's dead letters that died by `untilMs`, until
+   * none is left or it returns undefined. Returns the sum of the results. `process` must retry or delete the letters:
+   * otherwise it would get the same ids again.
    */
   async #bySlices(
     token: string,

@@ -43,7 +43,7 @@ export class CallbackHosts {
     this.#maxKept = maxKept;
   }
 
-  /** Notes that one more subscriber has its callback at this origin. Call `leave` when it no longer has. */
+  /** Notes that one more subscriber has its callback at this origin, until `leave` is called. */
   join(origin: string): CallbackHost {
     const host = this.#hosts.get(origin) ?? { origin, subscribers: 0, open: 0, sinceMs: 0 };
     this.#hosts.set(origin, host);
@@ -75,7 +75,7 @@ export class CallbackHosts {
 
   /**
    * Call this when a request to the host has failed. If no connection to the host is open, drops its dispatcher, in
-   * which undici keeps 20 KB: the host may be out of reach.
+   * which undici keeps 20 KB.
    */
   failed(host: CallbackHost): void {
     if (host.open === 0) this.#closeConnections(host);

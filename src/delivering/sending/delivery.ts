@@ -111,9 +111,8 @@ export class Delivery {
 }
 
 /**
- * Removes secrets from `answer`, the beginning of a callback's error page. The page may quote the headers of the
- * request, which contain the secrets, and viewers see the answer. A secret that is cut off at the end is removed too.
- * The subscriber's `uuid` counts as a secret: it may be the token by which a client without a secret logs in.
+ * Removes secrets from `answer`, the beginning of a callback's error page, because viewers see it. The page may quote
+ * the headers of the request, which contain the secrets. A secret that is cut off at the end is removed too.
  */
 function without(answer: string, secrets: readonly string[]): string {
   let text = answer;

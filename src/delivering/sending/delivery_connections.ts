@@ -6,9 +6,9 @@ import type { DispatcherTo } from './callback_hosts.ts';
 
 const MAX_HEADER_BYTES = 16 * 1024;
 /**
- * Maximum bytes of an answer that undici gets to parse at a time. If it finds the headers too long, undici closes the
- * connection, but goes on to parse the bytes that it was given, and makes an error for each header in them. With the 64
- * KiB that Node reads at a time, this would take 200 ms.
+ * Maximum bytes of an answer that undici gets to parse at a time. If the headers are too long, undici still parses all
+ * bytes that it was given, and makes an error for each header in them. With the 64 KiB that Node reads at a time, this
+ * would take 200 ms.
  */
 const SLICE_BYTES = 1024;
 

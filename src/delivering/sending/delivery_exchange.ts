@@ -122,7 +122,7 @@ export class Exchange implements Dispatcher.DispatchHandler, UnfinishedAnswer {
     this.#controller?.abort(new Error('cancelled'));
   }
 
-  /** If a refusal has begun to arrive, resolves the outcome with it and the part of its body that is there. */
+  /** If a refusal (a status of 300 or more) has arrived, it is the outcome, with the part of its body that is there. */
   #refuse(): void {
     if (!this.#refusal) return;
     const { failed, beginning, timer } = this.#refusal;
@@ -134,8 +134,8 @@ export class Exchange implements Dispatcher.DispatchHandler, UnfinishedAnswer {
   }
 
   /**
-   * Ends the exchange; later calls do nothing. If a refusal has begun to arrive, the refusal is the outcome, and
-   * otherwise `outcome` is. Neither changes an outcome that is decided already.
+   * Ends the exchange; later calls do nothing. The outcome is, in this order: one that was decided before, a refusal (a
+   * status of 300 or more) that has begun to arrive, `outcome`.
    */
   #end(outcome: DeliveryOutcome): void {
     if (this.#over) return;
