@@ -1,8 +1,8 @@
 type Json = string;
 
 /**
- * Reads MessagePack, and returns the values as JSON text. It throws RangeError for bytes that are no MessagePack, and
- * for extension types.
+ * Reads MessagePack, and returns the values as JSON text. It throws RangeError for bytes that are no MessagePack, for
+ * extension types, and for keys that are lists or maps.
  *
  * Integers keep all digits. Binary strings and all keys become text. Bytes that are no UTF-8 become U+FFFD. The decoder
  * of `@msgpack/msgpack` cannot be used, because it refuses the key `__proto__`.
@@ -31,7 +31,10 @@ export class PackedReader {
     const type = this.#bytes.readUInt8(this.#skip(1));
     const isShort = type >= 0x80 && type <= 0x8f;
     if (!isShort && type !== 0xde) return;
-    return new Map(this.#pairs(isShort ? type - 0x80 : this.#uint(2)));
+    const members = new Map<string, Json>();
+    const size = isShort ? type - 0x80 : this.#uint(2);
+    for (let i = 0; i < size; i++) members.set(JSON.parse(this.#key()), this.json());
+    return members;
   }
 
   get isAtEnd(): boolean {
@@ -84,24 +87,24 @@ export class PackedReader {
   }
 
   #map(size: number): Json {
-    return `{${this.#pairs(size).map(([name, value]) => `${JSON.stringify(name)}:${value}`)}}`;
+    let members = '';
+    for (let i = 0; i < size; i++) members += `${i === 0 ? '' : ','}${this.#key()}:${this.json()}`;
+    return `{${members}}`;
   }
 
-  #pairs(size: number): [name: string, value: Json][] {
-    const pairs: [string, Json][] = [];
-    while (pairs.length < size) pairs.push([this.#name(), this.json()]);
-    return pairs;
-  }
-
-  /** Returns the text of a key. A key that is no text, such as a number, is named by its JSON. */
-  #name(): string {
+  /**
+   * Returns a key as the JSON of a text. A key that is no text, such as a number, becomes the text of its JSON. A list or
+   * map as a key is refused: each level of maps inside keys would double the text, and 50 bytes would become 33 MB.
+   */
+  #key(): Json {
     const key = this.json();
-    return key.startsWith('"') ? (JSON.parse(key) as string) : key;
+    if (key.startsWith('{') || key.startsWith('[')) throw new RangeError('a key is a list or map');
+    return key.startsWith('"') ? key : `"${key}"`;
   }
 
   #array(size: number): Json {
-    const items: Json[] = [];
-    while (items.length < size) items.push(this.json());
+    let items = '';
+    for (let i = 0; i < size; i++) items += `${i === 0 ? '' : ','}${this.json()}`;
     return `[${items}]`;
   }
 

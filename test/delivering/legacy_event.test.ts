@@ -82,6 +82,8 @@ describe('a legacy event', () => {
       'a code that is no string': packed([1, {}]),
       'no members': packed(['e', []]),
       'something that JSON cannot hold': Buffer.from([0x92, 0xa1, 0x65, 0x81, 0xa1, 0x64, 0xd4, 5, 0]),
+      'a map as a key': Buffer.from([0x92, 0xa1, 0x65, 0x81, 0xa1, 0x64, 0x81, 0x80, 1]),
+      'a list as a key': Buffer.from([0x92, 0xa1, 0x65, 0x81, 0xa1, 0x64, 0x81, 0x90, 1]),
       'cut bytes': RUBY_EVENT.subarray(0, -1),
       'more than one': Buffer.concat([RUBY_EVENT, RUBY_EVENT]),
     };
