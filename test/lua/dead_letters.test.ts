@@ -165,6 +165,19 @@ describe('revive', () => {
   });
 });
 
+test('a letter without events, whose batch a Ruby process left so, lives a second time, and is purged', async () => {
+  await bus.subscribe('alice', { timeout: 0, max: 1 });
+  await bus.publish('a', 'widgets', ['e1', 'e2']);
+  const { redis: commands, keys } = redis.store;
+  await commands.ltrim(keys.batch(longName('a1')), 0, 2);
+  await commands.hincrby(keys.gauge_events(), 'alice', -1);
+  await die('a1', 'a2');
+  assert.deepEqual(await bus.revive('alice', 'a1'), [['alice', 0]]);
+  await die('a1');
+  assert.equal(await bus.purge('alice', 'a1'), 1);
+  assert.deepEqual(await letters(), ['a2']);
+});
+
 describe('purge', () => {
   test('deletes letters with all that is told of them', async () => {
     await deaths();

@@ -304,6 +304,19 @@ describe('damage', () => {
     await redis.store.run('sweep_delayed_held', { tokens: ['shop'] });
   });
 
+  test('of all due texts of a topic does not publish the events of others twice', async () => {
+    await bus.subscribe('alice', { topics: ['gadgets'] });
+    await bus.delay('a', 'widgets', [event('e1'), event('later', 3 * HOUR_MS)]);
+    await bus.delay('b', 'gadgets', [event('e2', 1)]);
+    await redis.store.redis.hdel('delayed:events:widgets', 'e1');
+    await hasten();
+    const { published, lost } = await bus.publishDelayed('c');
+    assert.deepEqual([published, lost], [{ widgets: 0, gadgets: 1 }, [{ topic: 'widgets', id: 'e1' }]]);
+    await bus.publishDelayed('d');
+    assert.deepEqual(await delivered(), ['e2']);
+    await sweep(redis.store);
+  });
+
   test('of a topic holds up no other, and is told', async () => {
     await bus.subscribe('alice', { topics: ['gadgets'] });
     await bus.delay('a', 'widgets', [event('e1')]);

@@ -28,7 +28,8 @@ function dead_letters.unlist(call, bid, token, events)
   redis.call('DEL', keys.dead_letter_about(bid))
   redis.call('ZREM', keys.dead_letters_index(), bid)
   redis.call('ZREM', keys.dead_letters_of(token), bid)
-  if redis.call('HINCRBY', keys.dead_letters_events(), token, -events) <= 0 then
+  -- Not `-events`: that of 0 is `-0`, which Redis refuses. A batch of a Ruby Routemaster may have no events.
+  if redis.call('HINCRBY', keys.dead_letters_events(), token, 0 - events) <= 0 then
     redis.call('HDEL', keys.dead_letters_events(), token)
   end
 end

@@ -77,8 +77,9 @@ end
 
 -- Adds to the stored number and bytes of a client's delayed events, and to the bytes of the topic. Negative numbers
 -- subtract.
-local function count(call, publisher, topic, events, bytes)
-  local held = call.keys.delayed_held(publisher)
+local function count(call, publisher, topic, events, number_of_bytes)
+  -- As text, because events whose texts are lost have no bytes: -0 is `-0` in Lua, which Redis refuses.
+  local held, bytes = call.keys.delayed_held(publisher), string.format('%d', number_of_bytes)
   if redis.call('HINCRBY', held, EVENTS, events) <= 0 then
     redis.call('DEL', held)
     return
