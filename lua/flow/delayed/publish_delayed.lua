@@ -78,23 +78,27 @@ local function begin_work(progress, client, topic)
 end
 
 -- Returns the client whose event comes next. Each client has an equal part of the budget. Of the clients that have used
--- up their part the fewest times, it is the one with the earliest event. Returns nothing if no event is due.
+-- up their part the fewest times, it is the one with the earliest event. Its events stay the next ones until their time
+-- is later than the second value returned, or the client's work reaches the third. Returns nothing if no event is due.
 local function next_client(progress, clients)
-  local part, chosen, least_parts = progress.max_work / #clients, nil, nil
+  local part, chosen, least_parts, until_ms = progress.max_work / #clients, nil, math.huge, math.huge
   for _, client in ipairs(clients) do
     local first, used_parts = client.first, math.floor(client.work / part)
-    if first and (not chosen or used_parts < least_parts
-      or used_parts == least_parts and first.due_ms < chosen.first.due_ms) then
-      chosen, least_parts = client, used_parts
+    if first and used_parts < least_parts then
+      chosen, least_parts, until_ms = client, used_parts, math.huge
+    elseif first and used_parts == least_parts then
+      local other = client
+      if first.due_ms < chosen.first.due_ms then chosen, other = client, chosen end
+      until_ms = math.min(until_ms, other.first.due_ms)
     end
   end
-  return chosen
+  return chosen, until_ms, (least_parts + 1) * part
 end
 
--- Takes events of the topic `client.first`, until the next event is one of another topic or client, or the budget is
--- spent. Returns the client whose event comes next.
-local function take(call, progress, clients, client)
-  local topic, texts, following = client.first, {}, nil
+-- Takes events of the topic `client.first`, until the next event is one of another topic, `next_client` has to choose
+-- again (it has returned `until_ms` and `until_work`), or the budget is spent.
+local function take(call, progress, client, until_ms, until_work)
+  local topic, texts = client.first, {}
   repeat
     local text = take_entry(call, progress, topic)
     texts[#texts + 1] = text
@@ -102,10 +106,9 @@ local function take(call, progress, clients, client)
       + (1 + topic.subscribers) * #(text or '') * WORK_OF.byte)
     due_topics.go_on(topic)
     due_topics.find_first(call, client)
-    following = next_client(progress, clients)
-  until following ~= client or client.first ~= topic or progress.work >= progress.max_work
+  until client.first ~= topic or topic.due_ms > until_ms or client.work >= until_work
+    or progress.work >= progress.max_work
   if #texts > 0 then intake.add_texts(call, progress.intake_state, topic.intake_topic, texts) end
-  return following
 end
 
 -- Takes due events until the call's budget of work is spent. Returns true if due events are left.
@@ -117,11 +120,14 @@ local function take_all(call, progress, first_client)
     due_topics.find_first(call, clients[i])
   end
   local begins = clients[1]
-  local client = begins and begins.first and begins or next_client(progress, clients)
+  local client, until_ms, until_work = next_client(progress, clients)
+  -- Only the first event of the client that begins comes out of turn.
+  if begins and begins.first then client, until_ms = begins, 0 end
   while client do
     if not begin_work(progress, client, client.first) then return true end
-    client = take(call, progress, clients, client)
+    take(call, progress, client, until_ms, until_work)
     if progress.work >= progress.max_work then return true end
+    client, until_ms, until_work = next_client(progress, clients)
   end
   return is_left or #all > #clients
 end
