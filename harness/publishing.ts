@@ -11,7 +11,7 @@ export function publishingParts(
   return {
     partitions,
     copies: new Copies(partitions),
-    figures: { published: () => {}, added: () => {} },
+    recorder: { published: () => {}, added: () => {} },
     limits: PUBLISH_LIMITS,
     onFull: () => {},
     onAccepted: () => {},

@@ -19,13 +19,13 @@ export const NO_OUTBOX: Flushing = {
   },
 };
 
-const NO_FIGURES: Pick<Recorder, 'removed'> = { removed() {} };
+const NO_RECORDER: Pick<Recorder, 'removed'> = { removed() {} };
 
 export function subscriptionsOf(store: Partition): Subscriptions {
   return new Subscriptions(new Partitions(store), DEFAULTS, NO_OUTBOX);
 }
 
-export function subscribersIn(partitions: Partitions, outbox = NO_OUTBOX, figures = NO_FIGURES): Subscribers {
-  const deadLetters = new DeadLetters(partitions, DEFAULTS, () => {});
-  return new Subscribers(partitions, DEFAULTS, { outbox, deadLetters, figures });
+export function subscribersIn(all: Partitions, outbox = NO_OUTBOX, recorder = NO_RECORDER): Subscribers {
+  const deadLetters = new DeadLetters(all, DEFAULTS, () => {});
+  return new Subscribers(all, DEFAULTS, { outbox, deadLetters, recorder });
 }

@@ -24,12 +24,12 @@ export interface AuthenticationParts {
 export function buildAuthentication(parts: AuthenticationParts): Authentication {
   const { rootKey, clients, log, proxies = 0, md5 = true, failed = () => {} } = parts;
   const store = parts.store as Partition;
-  const figures = { authenticationFailed: failed, authenticationSlowed: () => failed('slowed') };
+  const recorder = { authenticationFailed: failed, authenticationSlowed: () => failed('slowed') };
   return new Authentication({
     ...{ rootKey, clients, md5, log },
     nonces: new Nonces(new NonceKeys(store), new NonceUses(store)),
     failures: new FailedLogins(store, MAX_FAILURES, log),
-    figures,
+    recorder,
     proxies: new Proxies(proxies),
   });
 }

@@ -16,7 +16,7 @@ export function pipelineParts(
     ...{ proxies, forceSsl: false, ready: () => true, dialect: DIALECTS.none },
     storageWatch: { check: () => undefined },
     log: pino({ level: 'silent' }),
-    figures: { callRefused: () => {} },
+    recorder: { callRefused: () => {} },
     budget: new WorkBudget(),
     callLimits: new CallLimits({ callRate: 0, strangerRate: 0 }, proxies),
     audit: {

@@ -20,13 +20,13 @@ interface AuthenticationOptions {
   clients: ClientDirectory;
   nonces: Nonces;
   failures: FailedLogins;
-  figures: FailureFigures;
+  recorder: FailureRecorder;
   proxies: Proxies;
   md5: boolean;
   log: Log;
 }
 
-interface FailureFigures {
+interface FailureRecorder {
   authenticationFailed(reason: FailureReason): void;
   authenticationSlowed(): void;
 }
@@ -55,7 +55,7 @@ export class Authentication {
   readonly #clients: ClientDirectory;
   readonly #basic: Basic;
   readonly #digest: Digest;
-  readonly #parts: Pick<AuthenticationOptions, 'failures' | 'figures' | 'proxies' | 'log'>;
+  readonly #parts: Pick<AuthenticationOptions, 'failures' | 'recorder' | 'proxies' | 'log'>;
   #reportAgainAtMs = 0;
 
   constructor({ rootKey, viewerKey, clients, nonces, md5, ...parts }: AuthenticationOptions) {
@@ -133,13 +133,13 @@ export class Authentication {
 
   /** Counts and logs a failed authentication. Throws too_many_failures if the address has failed too often. */
   async #countFailure(request: IncomingMessage, { reason, client, stale }: Refusal): Promise<void> {
-    const { failures, figures, proxies, log } = this.#parts;
+    const { failures, recorder, proxies, log } = this.#parts;
     const address = proxies.addressOf(request);
     const line = { reason, method: request.method, path: loggedPath(request), remoteAddress: address };
-    figures.authenticationFailed(reason as FailureReason);
+    recorder.authenticationFailed(reason as FailureReason);
     if ((await failures.count(sourceOf(address))) <= MAX_FAILURES)
       return log.info({ ...line, ...(client && { client }) }, 'authentication failed');
-    figures.authenticationSlowed();
+    recorder.authenticationSlowed();
     const leftMs = failures.leftMs();
     if (clock.monotonicMs() >= this.#reportAgainAtMs) {
       this.#reportAgainAtMs = clock.monotonicMs() + leftMs;

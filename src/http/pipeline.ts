@@ -16,7 +16,7 @@ import { type Arrival, Calls, countedAs, takesBody } from './calls.ts';
 import { visitorOf } from './forms.ts';
 import { redirectToHttps } from './https.ts';
 import { answerProblem, errorToAnswer, preparedProblem } from './problems.ts';
-import { type RefusalFigures, RefusedCalls } from './refused_calls.ts';
+import { type RefusalRecorder, RefusedCalls } from './refused_calls.ts';
 import { overloaded } from './reservation.ts';
 import { checkHeaders } from './well_formed.ts';
 import type { WorkBudget } from './work_budget.ts';
@@ -34,7 +34,7 @@ export interface PipelineParts {
   /** Refuses requests while Redis has lost the data of the bus. */
   storageWatch: { check(): Promise<void> | undefined };
   log: Log;
-  figures: RefusalFigures;
+  recorder: RefusalRecorder;
   admission?: Admission;
   /** One for each web process. */
   budget: WorkBudget;
@@ -57,7 +57,7 @@ export class Pipeline {
     this.#parts = parts;
     this.#admission = parts.admission ?? new Admission();
     this.#calls = new Calls({ ...parts, admission: this.#admission });
-    this.#refused = new RefusedCalls(parts.figures, parts.log);
+    this.#refused = new RefusedCalls(parts.recorder, parts.log);
   }
 
   /** Resolves when the request is answered; never rejects. */

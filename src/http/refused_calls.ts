@@ -12,7 +12,7 @@ export const REFUSALS: ReadonlySet<ErrorCode> = new Set(
 );
 
 /** Counts a call that was refused with this error code. */
-export interface RefusalFigures {
+export interface RefusalRecorder {
   callRefused(code: ErrorCode): void;
 }
 
@@ -21,20 +21,20 @@ export interface RefusalFigures {
  * call with a code is logged immediately, further ones once a minute, so that a flood of them does not fill the log.
  */
 export class RefusedCalls {
-  readonly #figures: RefusalFigures;
+  readonly #recorder: RefusalRecorder;
   readonly #log: Log;
   /** For each code that was logged in the last minute: the number of calls refused since then. */
   readonly #untold = new Map<ErrorCode, number>();
 
-  constructor(figures: RefusalFigures, log: Log) {
-    this.#figures = figures;
+  constructor(recorder: RefusalRecorder, log: Log) {
+    this.#recorder = recorder;
     this.#log = log;
   }
 
   /** Counts a call that was answered with this error code. Ignores other codes than those of REFUSALS. */
   count(code: ErrorCode): void {
     if (!REFUSALS.has(code)) return;
-    this.#figures.callRefused(code);
+    this.#recorder.callRefused(code);
     const untold = this.#untold.get(code);
     if (untold === undefined) this.#tell(code, 1);
     else this.#untold.set(code, untold + 1);

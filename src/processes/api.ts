@@ -109,7 +109,7 @@ export function buildApi({ config, partitions, confirmed = partitions, recorder,
     clients: directory,
     nonces: new Nonces(new NonceKeys(control), new NonceUses(control, () => guard.maxBytes)),
     failures: new FailedLogins(control, MAX_FAILURES, log),
-    figures: recorder,
+    recorder,
     proxies,
     md5: config.digestMd5,
     log,
@@ -119,10 +119,10 @@ export function buildApi({ config, partitions, confirmed = partitions, recorder,
 
   // Topics and subscribers
   const marks = new TopicMarks(partitions);
-  const outbox = new Outbox({ confirmed, figures: recorder, marks, limits: config, log });
+  const outbox = new Outbox({ confirmed, recorder, marks, limits: config, log });
   const deadLetters = new DeadLetters(partitions, config, (token, events) => recorder.added(token, events));
   const topics = new Topics(partitions, outbox);
-  const subscribers = new Subscribers(partitions, config, { outbox, deadLetters, figures: recorder });
+  const subscribers = new Subscribers(partitions, config, { outbox, deadLetters, recorder });
   const subscriptions = new Subscriptions(partitions, config, outbox);
   const joins = new Joins(partitions, config);
   const policy = new CallbackPolicy(config.callbackAllow, config);
@@ -132,7 +132,7 @@ export function buildApi({ config, partitions, confirmed = partitions, recorder,
   const publishing = {
     partitions: confirmed,
     copies: new Copies(confirmed),
-    figures: recorder,
+    recorder,
     limits,
     onFull: storageFull,
     onAccepted: (publication: Publication) => tail.note(publication),

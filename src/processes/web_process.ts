@@ -58,7 +58,7 @@ export async function serve(config: Config, log: Log): Promise<void> {
       ready: () => isReady,
       storageWatch,
       log,
-      figures: recorder,
+      recorder,
     });
   };
   const assumed = config.compatibility ?? 'none';

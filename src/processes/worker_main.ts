@@ -45,7 +45,7 @@ await start(async () => {
   const confirmed = confirming?.partitions ?? partitions;
   const outbox = new Outbox({
     confirmed,
-    figures: recorder,
+    recorder,
     marks: new TopicMarks(partitions),
     limits: config,
     log,

@@ -6,7 +6,7 @@ import { Batcher } from '../store/batcher.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import type { TopicMarks } from '../subscribing/topic_marks.ts';
-import { countPublished, type PublishFigures } from './publication.ts';
+import { countPublished, type PublishRecorder } from './publication.ts';
 
 /** Maximum bytes of the outbox entries in one script call. A single entry that is larger is sent alone. */
 export const MAX_APPLIED_BYTES = 1_000_000;
@@ -23,7 +23,7 @@ export interface ApplyingParts {
    * when that many replicas have its writes.
    */
   confirmed: Partitions;
-  figures: PublishFigures;
+  recorder: PublishRecorder;
   marks: Pick<TopicMarks, 'refresh'>;
   limits: { maxTopics: number; maxClientTopics: number };
   log: Log;
@@ -114,10 +114,10 @@ export class Applying {
   }
 
   async #apply(to: number, sources: readonly Work[]): Promise<Applied[]> {
-    const { confirmed, figures, marks, limits, log } = this.#parts;
+    const { confirmed, recorder, marks, limits, log } = this.#parts;
     const partition = confirmed.all[to] as Partition;
     const reply = await partition.runPermitted('apply_outbox', { ...limits, uidSeed: uidSeed(), sources });
-    countPublished(figures, reply.published);
+    countPublished(recorder, reply.published);
     for (const { topic, reason, events } of reply.refused)
       log.error(
         { topic, reason, events },

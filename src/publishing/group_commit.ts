@@ -3,7 +3,7 @@ import { Batcher } from '../store/batcher.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import type { Copies } from './copies.ts';
-import type { Publication, PublishFigures, PublishLimits } from './publication.ts';
+import type { Publication, PublishLimits, PublishRecorder } from './publication.ts';
 
 /**
  * Maximum events that one script call stores. A longer publication is stored alone. Storing 2,000 events blocks Redis
@@ -17,7 +17,7 @@ export const BYTES_PER_EVENT = 1000;
 export interface PublishingParts<Limits = PublishLimits> {
   partitions: Partitions;
   copies: Copies;
-  figures: PublishFigures;
+  recorder: PublishRecorder;
   limits: Limits;
   /** Called if Redis is out of memory, so that memory is freed at once. */
   onFull: () => void;

@@ -36,7 +36,7 @@ export interface TimedOutcome {
 
 export type PublishLimits = Omit<Arguments<'publish'>, 'uidSeed' | 'publications'>;
 
-export interface PublishFigures {
+export interface PublishRecorder {
   published(topic: string, events: number, bytes: number): void;
   added(subscriber: string, events: number): void;
 }
@@ -57,11 +57,11 @@ export function addedBySubscriber({
  * (`isForeign`) count only as added to queues: they counted as published when that partition stored them.
  */
 export function countPublished(
-  figures: PublishFigures,
+  recorder: PublishRecorder,
   published: readonly (Received<typeof PUBLISHED> & { isForeign?: boolean })[],
 ): void {
   for (const each of published) {
-    if (!each.isForeign) figures.published(each.topic, each.events, each.bytes);
-    for (const [subscriber, events] of addedBySubscriber(each)) figures.added(subscriber, events);
+    if (!each.isForeign) recorder.published(each.topic, each.events, each.bytes);
+    for (const [subscriber, events] of addedBySubscriber(each)) recorder.added(subscriber, events);
   }
 }

@@ -43,7 +43,7 @@ export class Publisher {
   }
 
   async #storeGroup(partition: Partition, group: readonly Measured[]): Promise<Outcome[]> {
-    const { limits, onAccepted, copies, figures } = this.#parts;
+    const { limits, onAccepted, copies, recorder } = this.#parts;
     const { idempotencyWindowMs, maxTopics, maxClientTopics, maxClientKeys, maxOutboxBytes } = limits;
     const runs = runsOf(group);
     const { outcomes, subscribers, addedByTopic } = await partition.run('publish', {
@@ -60,12 +60,12 @@ export class Publisher {
       for (const publication of outcome === 'accepted' ? run : []) {
         onAccepted(publication);
         copies.note(publication.topic, subscribers[index] ?? 0);
-        figures.published(publication.topic, publication.events.length, publication.bytes);
+        recorder.published(publication.topic, publication.events.length, publication.bytes);
       }
       return run.map(() => outcome);
     });
     for (const [subscriber, events] of addedByTopic.flatMap(addedBySubscriber))
-      figures.added(subscriber, events);
+      recorder.added(subscriber, events);
     return results;
   }
 }

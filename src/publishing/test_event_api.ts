@@ -7,7 +7,7 @@ import type { Partitions } from '../store/partitions.ts';
 import type { RedisTimes } from '../store/redis_times.ts';
 import { SUBSCRIBER_PARAMS } from '../subscribing/subscribers_api.ts';
 import { eventText } from './event.ts';
-import type { PublishFigures } from './publication.ts';
+import type { PublishRecorder } from './publication.ts';
 import type { StorageGuard } from './storage_guard.ts';
 
 /** The content of a test event. Its URL leads nowhere (RFC 2606), so a receiver that fetches the URL does no harm. */
@@ -25,7 +25,7 @@ interface TestEventParts {
   partitions: Partitions;
   times: Pick<RedisTimes, 'nowMs'>;
   guard: Pick<StorageGuard, 'checkSubscriber'>;
-  recorder: Pick<PublishFigures, 'added'>;
+  recorder: Pick<PublishRecorder, 'added'>;
 }
 
 /**

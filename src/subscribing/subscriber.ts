@@ -24,7 +24,7 @@ interface Removal {
   outbox: Flushing;
   /** `purgeAll` deletes those dead letters of a subscriber that became dead letters by `untilMs`. */
   deadLetters: { purgeAll(token: string, untilMs: number): Promise<unknown> };
-  figures: Pick<Recorder, 'removed'>;
+  recorder: Pick<Recorder, 'removed'>;
 }
 
 /** Reads, pauses, resumes and removes subscribers. Joins are subscribers too, but `tokens` and `list` omit them. */
@@ -56,7 +56,7 @@ export class Subscribers {
    * call purges the remaining dead letters.
    */
   async remove(token: string): Promise<boolean> {
-    const { outbox, deadLetters, figures } = this.#removal;
+    const { outbox, deadLetters, recorder } = this.#removal;
     const marks = new TopicMarks(this.#partitions);
     const partition = this.#partitions.ofSubscriber(token);
     const topics = await marks.flushLeft(outbox, token, () => true);
@@ -89,7 +89,7 @@ export class Subscribers {
       dropped += events;
       if (batches < DROPPED_AT_ONCE) break;
     }
-    figures.removed(token, dropped);
+    recorder.removed(token, dropped);
     return true;
   }
 

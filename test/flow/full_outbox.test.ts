@@ -34,7 +34,7 @@ const settings = {
   ...{ maxJoins: 100, maxClientJoins: 100, maxTopics: 100, maxClientTopics: 100 },
   ...{ maxJoinKeys: 1000, maxJoinBytes: 1_000_000 },
 };
-const figures = { published: () => {}, added: () => {}, joined: () => {}, removed: () => {} };
+const recorder = { published: () => {}, added: () => {}, joined: () => {}, removed: () => {} };
 const running = new AbortController().signal;
 const { log } = capturedLog();
 
@@ -77,7 +77,7 @@ beforeEach(async () => {
   await redis.flush();
   partitions = Partitions.on(redis.store.redis, { partitions: 4 });
   const marks = new TopicMarks(partitions);
-  outbox = new Outbox({ confirmed: partitions, figures, marks, limits: PUBLISH_LIMITS, log });
+  outbox = new Outbox({ confirmed: partitions, recorder, marks, limits: PUBLISH_LIMITS, log });
   home = after(1);
 });
 afterEach(async () => {
@@ -163,7 +163,7 @@ describe('while an outbox is full', () => {
         new NameKey(partitions.control),
       );
       const guard = { check: () => undefined, maxBytes: 0 };
-      const parts = { partitions, guard, recorder: figures, publicNames, settings, log };
+      const parts = { partitions, guard, recorder, publicNames, settings, log };
       const batches = new JoinBatches(parts);
       const expire = joinExpiry({ ...parts, partition, outbox });
       const here = new Bus(() => partition);

@@ -52,8 +52,8 @@ async function crampedWeb(t: TestContext, maxRequests: number) {
   });
   const admission = new Admission({ maxRequests });
   const refused: string[] = [];
-  const figures = { callRefused: (code: string) => void refused.push(code) };
-  const app = createApp([publish], pipelineParts({ authentication, log, admission, figures }));
+  const recorder = { callRefused: (code: string) => void refused.push(code) };
+  const app = createApp([publish], pipelineParts({ authentication, log, admission, recorder }));
   const server = createServer(app);
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
   t.after(() => {

@@ -114,7 +114,7 @@ function begin(partitions: Partitions, partition: Partition) {
   const recorder = new Recorder({ increment: () => {} });
   const outbox = new Outbox({
     confirmed: partitions,
-    ...{ figures: recorder, marks: new TopicMarks(partitions), limits: PUBLISH_LIMITS, log },
+    ...{ recorder, marks: new TopicMarks(partitions), limits: PUBLISH_LIMITS, log },
   });
   const maintenance = new Maintenance(readConfig({ ROUTEMASTER_ROOT_KEY: 'root' }), {
     partition,

@@ -15,7 +15,7 @@ import { TopicMarks } from '../../src/subscribing/topic_marks.ts';
 import type { Gate } from './gate.ts';
 
 const JOIN_LIMITS = { maxJoins: 10, maxClientJoins: 10, maxJoinKeys: 10, maxJoinBytes: 1_000_000 };
-const figures = { published: () => {}, added: () => {} };
+const recorder = { published: () => {}, added: () => {} };
 
 /** A process of the bus with ROUTEMASTER_MIN_REPLICAS. A gate holds its calls to Redis. */
 export class Process {
@@ -37,7 +37,7 @@ export class Process {
     this.confirmed = confirmed;
     this.maxOutboxBytes = maxOutboxBytes;
     this.marks = new TopicMarks(partitions);
-    this.outbox = new Outbox({ confirmed, figures, marks: this.marks, limits: PUBLISH_LIMITS, log });
+    this.outbox = new Outbox({ confirmed, recorder, marks: this.marks, limits: PUBLISH_LIMITS, log });
     const limits = { ...PUBLISH_LIMITS, maxOutboxBytes };
     this.publisher = new Publisher(publishingParts(confirmed, { limits }));
     this.topics = new Topics(partitions, this.outbox);

@@ -17,13 +17,13 @@ import { Partitions } from '../../src/store/partitions.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
-const figures = {
+const recorder = {
   counted: [] as unknown[][],
-  published: (...args: unknown[]) => void figures.counted.push(['published', ...args]),
-  added: (...args: unknown[]) => void figures.counted.push(['added', ...args]),
+  published: (...args: unknown[]) => void recorder.counted.push(['published', ...args]),
+  added: (...args: unknown[]) => void recorder.counted.push(['added', ...args]),
 };
 const publisher = (more: Partial<PublishingParts> = {}) =>
-  new Publisher(publishingParts(new Partitions(redis.store), { figures, ...more }));
+  new Publisher(publishingParts(new Partitions(redis.store), { recorder, ...more }));
 const one = (event: string, topic = 'widgets', client = 'shop'): Publication => ({
   topic,
   client,
@@ -37,7 +37,7 @@ const queued = async (token: string) => {
 beforeEach(async () => {
   await redis.flush();
   await loadScripts(redis.store);
-  figures.counted = [];
+  recorder.counted = [];
   await bus.subscribe('alice', { max: 1000 });
 });
 afterEach(() => assertConsistent(redis.store));
@@ -180,8 +180,8 @@ describe('the outcome of a publish', () => {
     assert.equal(await shared.publish(two), 'accepted');
     assert.deepEqual(await queued('bob'), ['123', '45']);
     assert.equal(await shared.publish(one('e', 'widgets', 'mill')), 'claimed_by_other');
-    assert.deepEqual(figures.counted[0], ['published', 'widgets', 2, 5]);
-    assert.deepEqual(figures.counted.slice(1).sort(), [
+    assert.deepEqual(recorder.counted[0], ['published', 'widgets', 2, 5]);
+    assert.deepEqual(recorder.counted.slice(1).sort(), [
       ['added', 'alice', 2],
       ['added', 'bob', 2],
     ]);
@@ -189,7 +189,7 @@ describe('the outcome of a publish', () => {
 
   test('counts bytes, of which a character may have several', async () => {
     await publisher().publish(one('Žlutý 鳥'));
-    assert.deepEqual(figures.counted[0], ['published', 'widgets', 1, 11]);
+    assert.deepEqual(recorder.counted[0], ['published', 'widgets', 1, 11]);
   });
 });
 
@@ -225,10 +225,10 @@ describe('an idempotency key', () => {
     const [ok, again, reused] = ['accepted', 'repeated', 'key_reused'];
     assert.deepEqual(answers, [ok, ok, ok, ok, again, reused, ok, ok]);
     assert.deepEqual(await queued('alice'), ['e1', 'e2', 'e3', 'e4', 'e6', 'e7']);
-    const published = figures.counted.filter(([name]) => name === 'published');
+    const published = recorder.counted.filter(([name]) => name === 'published');
     const six = Array.from({ length: 6 }, () => ['published', 'widgets', 1, 2]);
     assert.deepEqual(published, six, 'what was not stored is not counted');
-    assert.deepEqual(figures.counted.at(-1), ['added', 'alice', 6]);
+    assert.deepEqual(recorder.counted.at(-1), ['added', 'alice', 6]);
   });
 
   test('belongs to one client, topic and body', async () => {
@@ -274,7 +274,7 @@ describe('when Redis', () => {
     await redis.store.redis.config('SET', 'maxmemory', '0');
     for (const answer of answers)
       assert.ok(answer.status === 'rejected' && answer.reason instanceof StorageFull);
-    assert.deepEqual([await queued('alice'), figures.counted], [[], []]);
+    assert.deepEqual([await queued('alice'), recorder.counted], [[], []]);
     assert.equal(found, 1, 'memory is to be freed');
     assert.equal(await shared.publish(one('e3')), 'accepted');
   });

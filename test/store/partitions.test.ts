@@ -139,7 +139,7 @@ test('workers, jobs and figures of several partitions', async (t) => {
   t.after(close);
   const publicNames = new PublicNames(new Clients(control, []), new NameKey(control));
   const shared = { partitions, confirmed: partitions, publicNames, recorder, log };
-  const outboxParts = { confirmed: partitions, figures: recorder, marks: new TopicMarks(partitions) };
+  const outboxParts = { confirmed: partitions, recorder, marks: new TopicMarks(partitions) };
   const outbox = new Outbox({ ...outboxParts, limits: PUBLISH_LIMITS, log });
   const oneAtATime = new OwnerLimit(1);
   const settings = { ...CONFIG, workers: workersOfPartition(CONFIG, partitions) };

@@ -71,7 +71,7 @@ export class Delaying {
   }
 
   async #storeGroup(partition: Partition, group: readonly TimedPublication[]): Promise<TimedOutcome[]> {
-    const { limits, onAccepted, copies, figures } = this.#parts;
+    const { limits, onAccepted, copies, recorder } = this.#parts;
     const { outcomes, published, nowMs } = await partition.run('delay', {
       uidSeed: uidSeed(),
       ...limits,
@@ -87,7 +87,7 @@ export class Delaying {
       onAccepted({ ...publication, events: atOnce });
       copies.note(publication.topic, subscribers);
     }
-    countPublished(figures, published);
+    countPublished(recorder, published);
     return outcomes;
   }
 }

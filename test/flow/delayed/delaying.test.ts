@@ -15,14 +15,14 @@ import { Partitions } from '../../../src/store/partitions.ts';
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
 const HOUR_MS = 3_600_000;
-const figures = {
+const recorder = {
   counted: [] as unknown[][],
-  published: (...args: unknown[]) => void figures.counted.push(['published', ...args]),
-  added: (...args: unknown[]) => void figures.counted.push(['added', ...args]),
+  published: (...args: unknown[]) => void recorder.counted.push(['published', ...args]),
+  added: (...args: unknown[]) => void recorder.counted.push(['added', ...args]),
 };
 let onFull = 0;
 const delaying = () => {
-  const parts = publishingParts(new Partitions(redis.store), { figures, onFull: () => void onFull++ });
+  const parts = publishingParts(new Partitions(redis.store), { recorder, onFull: () => void onFull++ });
   return new Delaying({ ...parts, limits: DELAY_LIMITS });
 };
 const timed = (id: string): ReadEvent => ({ id, delay: HOUR_MS, text: id });
@@ -31,7 +31,7 @@ const publication = (...events: ReadEvent[]) => ({ topic: 'widgets', client: 'sh
 beforeEach(async () => {
   await redis.flush();
   await loadScripts(redis.store);
-  figures.counted = [];
+  recorder.counted = [];
   onFull = 0;
 });
 afterEach(() => assertConsistent(redis.store));
@@ -66,13 +66,13 @@ describe('publications with delayed events', () => {
   test('count what is published at once', async () => {
     await bus.subscribe('alice');
     assert.equal((await delaying().publish(publication('four', timed('e1'), 'five!'))).outcome, 'accepted');
-    assert.deepEqual(figures.counted, [
+    assert.deepEqual(recorder.counted, [
       ['published', 'widgets', 2, 9],
       ['added', 'alice', 2],
     ]);
-    figures.counted = [];
+    recorder.counted = [];
     await delaying().publish(publication(timed('e2')));
-    assert.deepEqual(figures.counted, []);
+    assert.deepEqual(recorder.counted, []);
   });
 
   test('have 500 events with a time at most, beside others', async () => {

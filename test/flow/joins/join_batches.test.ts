@@ -235,13 +235,13 @@ test('a join that is made again counts what comes from another partition while a
   const [partition, home] = partitions.all as [Partition, Partition];
   const [here, there] = [new Bus(() => partition), new Bus(() => home)];
   const [client, source] = [nameIn(partitions, 0, 'client'), nameIn(partitions, 1, 'paid')];
-  const figures = { published: () => {}, added: () => {}, joined: () => {}, removed: () => {} };
+  const recorder = { published: () => {}, added: () => {}, joined: () => {}, removed: () => {} };
   const marks = new TopicMarks(partitions);
   const { log } = recorded;
-  const outbox = new Outbox({ confirmed: partitions, figures, marks, limits: PUBLISH_LIMITS, log });
+  const outbox = new Outbox({ confirmed: partitions, recorder, marks, limits: PUBLISH_LIMITS, log });
   const publicNames = new PublicNames(new Clients(partitions.control, []), new NameKey(partitions.control));
   const guard = { check: () => undefined, maxBytes: 0 };
-  const batches = new JoinBatches({ partitions, guard, recorder: figures, publicNames, settings, log });
+  const batches = new JoinBatches({ partitions, guard, recorder, publicNames, settings, log });
   const then = { topic: nameIn(partitions, 0, 'ready'), type: 'noop' } as const;
   const rules = {
     sources: [{ topic: source, count: 1 }],

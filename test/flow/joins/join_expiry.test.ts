@@ -165,11 +165,11 @@ async function joinBetweenPartitions(locals: number) {
   const [partition, home] = partitions.all as [Partition, Partition];
   const [here, there] = [new Bus(() => partition), new Bus(() => home)];
   const [client, source] = [nameIn(partitions, 0, 'client'), nameIn(partitions, 1, 'paid')];
-  const figures = { published: () => {}, added: () => {}, joined: () => {}, removed: () => {} };
+  const recorder = { published: () => {}, added: () => {}, joined: () => {}, removed: () => {} };
   const marks = new TopicMarks(partitions);
   const outbox = new Outbox({
     confirmed: partitions,
-    figures,
+    recorder,
     marks,
     limits: PUBLISH_LIMITS,
     log: recorded.log,
@@ -177,7 +177,7 @@ async function joinBetweenPartitions(locals: number) {
   const guard = { check: () => undefined, maxBytes: 0 };
   const publicNames = new PublicNames(new Clients(partitions.control, []), new NameKey(partitions.control));
   const limits = { ...settings, leaseMs: 30_000, laneLimit: 16, laneLimitMax: 64, deliveryLog: 0 };
-  const parts = { partitions, guard, recorder: figures, publicNames, settings: limits, log: recorded.log };
+  const parts = { partitions, guard, recorder, publicNames, settings: limits, log: recorded.log };
   const batches = new JoinBatches(parts);
   const local = nameIn(partitions, 0, 'local');
   const sources = [

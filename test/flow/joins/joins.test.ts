@@ -85,7 +85,7 @@ async function publishByJoin(): Promise<void> {
 function newOutbox(): Outbox {
   return new Outbox({
     confirmed: partitions,
-    figures: { published: () => {}, added: () => {} },
+    recorder: { published: () => {}, added: () => {} },
     marks: new TopicMarks(partitions),
     limits: PUBLISH_LIMITS,
     log: capturedLog().log,

@@ -26,7 +26,7 @@ export const SETTINGS = { laneLimit: 10, laneLimitMax: 100, leaseMs: LEASE_MS, d
 class Bus {
   readonly partitions = Partitions.on(redis.store.redis, { partitions: 4 });
   readonly added: Record<string, number> = {};
-  readonly #figures = {
+  readonly #recorder = {
     published: () => {},
     added: (token: string, events: number) => {
       this.added[token] = (this.added[token] ?? 0) + events;
@@ -34,14 +34,14 @@ class Bus {
   };
   readonly outbox = new Outbox({
     confirmed: this.partitions,
-    figures: this.#figures,
+    recorder: this.#recorder,
     marks: new TopicMarks(this.partitions),
     limits: PUBLISH_LIMITS,
     log: capturedLog().log,
   });
   readonly publisher = new Publisher(
     publishingParts(this.partitions, {
-      figures: this.#figures,
+      recorder: this.#recorder,
       limits: { ...PUBLISH_LIMITS, maxOutboxBytes: 20_000 },
     }),
   );
@@ -114,8 +114,8 @@ export function outboxWith(run: () => Promise<never>): Outbox {
 }
 
 export function outboxOf(parts: Pick<ApplyingParts, 'confirmed' | 'marks'>): Outbox {
-  const figures = { published: () => {}, added: () => {} };
-  return new Outbox({ ...parts, figures, limits: PUBLISH_LIMITS, log: capturedLog().log });
+  const recorder = { published: () => {}, added: () => {} };
+  return new Outbox({ ...parts, recorder, limits: PUBLISH_LIMITS, log: capturedLog().log });
 }
 
 /**
