@@ -1,4 +1,5 @@
 import type { JoinReport, OpenKey } from '../flow/joins/join_report.ts';
+import type { JoinRules } from '../flow/joins/join_rules.ts';
 import { type Content, type Html, html } from '../html.ts';
 import type { Route } from '../routing/route.ts';
 import type { ApiCalls } from './api_calls.ts';
@@ -27,7 +28,9 @@ const RULED: Ruled<JoinReport, Join> = {
     { name: 'Completed', isAmount: true, cell: ({ completed }) => number(completed) },
     { name: 'Expired', isAmount: true, cell: ({ expired }) => number(expired) },
   ],
-  rulesOf: ({ sources, by, then, within, on_expiry }) => ({ sources, by, then, within, on_expiry }),
+  rulesOf({ sources, by, then, within, on_expiry }): Record<keyof JoinRules, unknown> {
+    return { sources, by, then, within, on_expiry };
+  },
   shown,
   warning: ({ open, events }) =>
     `Forgets ${count(open, 'open key')} and ${count(events.queued, 'queued event')}.`,

@@ -39,7 +39,7 @@ export interface Ruled<Listed, Whole> {
   keep?: (entry: never) => Listed;
   /** Query parameters of the API call that reads one trigger or join, besides `client`. */
   query?: Record<string, string>;
-  /** Returns the fields of a trigger or join that a form may change. */
+  /** Returns all fields that a PUT takes. A form that changes one sends all: the PUT resets what is left out. */
   rulesOf(one: Whole): object;
   /**
    * Returns the part of the page of a trigger or join that the browser fetches again every two seconds. `acts` are

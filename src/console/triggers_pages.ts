@@ -1,3 +1,4 @@
+import type { TriggerBody } from '../flow/triggers/trigger_input.ts';
 import type { TriggerReport } from '../flow/triggers/trigger_report.ts';
 import { type Content, type Html, html } from '../html.ts';
 import { BOTH, type Route } from '../routing/route.ts';
@@ -86,7 +87,8 @@ export function triggersPages(api: ApiCalls): Route[] {
   }
 }
 
-function rulesOf({ topic, event, schedule, start, end, offset, catch_up, paused }: Trigger): object {
+function rulesOf(trigger: Trigger): Record<keyof TriggerBody, unknown> {
+  const { topic, event, schedule, start, end, offset, catch_up, paused } = trigger;
   return { topic, event, schedule, start, end, offset, catch_up, paused };
 }
 
