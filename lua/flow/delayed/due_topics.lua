@@ -2,10 +2,9 @@
 Due topics: finds the topics that have due events (delayed events whose time has come), and groups them by the client
 that publishes to them.
 
-A client is a table here. `unread` lists its topics by the time of their first event. A topic is read only when no
-earlier event of another topic is left: a client can have a thousand topics, and one script call takes events of only a
-few. `first` is the topic whose next event is due first; it is nil if no event is due. `work` measures how much of the
-script call's time the client has used (publish_delayed.lua).
+A client is a table here. `unread` lists its topics by the time of their first event; those from `unread_at` on are not
+read yet. `read_topics` has those that were read and have due events. `next_topic` is the one whose next event is due
+first; it is nil if no event is due. `work` is how much of the script call's time the client has used (in µs).
 ]]
 local agenda = include('flow/agenda')
 local calls = include('store/calls')
@@ -38,7 +37,8 @@ end
 --   late_ms        how late each event with a text is
 --   held_bytes     the memory that the events with a text took while they were delayed
 --   subscribers    how many subscribers the topic has in this partition
-local function begin_topic(call, intake_topic)
+--   is_begun       true from its first event in this call on (publish_delayed.lua)
+local function read_topic(call, intake_topic)
   local keys = call.keys
   redis.call('HLEN', keys.delayed_events(intake_topic.name))
   local topic = {
@@ -55,15 +55,15 @@ end
 -- Reads the next topic in the client's list `unread`. If no event of the topic is due, corrects its time in
 -- `delayed:topics`. If the topic cannot be read, removes it from there; the sweep repairs it later.
 local function read_next(call, client)
-  local intake_topic = client.unread[client.next].intake_topic
-  client.next = client.next + 1
-  local topic = calls.throw_wrong_type_later(call, begin_topic, intake_topic)
+  local intake_topic = client.unread[client.unread_at].intake_topic
+  client.unread_at = client.unread_at + 1
+  local topic = calls.throw_wrong_type_later(call, read_topic, intake_topic)
   if not topic then
     redis.call('ZREM', call.keys.delayed_topics(), intake_topic.name)
   elseif topic.due_ms > call.now_ms then
     delayed.enter_topic(call, intake_topic.name)
   else
-    client.topics[#client.topics + 1] = topic
+    client.read_topics[#client.read_topics + 1] = topic
   end
 end
 
@@ -75,16 +75,15 @@ local function earliest(topics)
   return first
 end
 
--- Finds the topic of a client that has the earliest due event, and stores it in `client.first` (nil if no event is
--- due).
+-- Stores the topic of a client that has the earliest due event in `client.next_topic` (nil if no event is due).
 --
 -- A client can have a thousand topics, so as few as possible are read, in the order of the times of their first events.
 -- Reading stops when the earliest event found is not later than the first event of the next topic.
-function due_topics.find_first(call, client)
+function due_topics.find_next_topic(call, client)
   while true do
-    local first, unread = earliest(client.topics), client.unread[client.next]
+    local first, unread = earliest(client.read_topics), client.unread[client.unread_at]
     if not unread or first and first.due_ms <= unread.due_ms then
-      client.first = first and first.due_ms <= call.now_ms and first or nil
+      client.next_topic = first and first.due_ms <= call.now_ms and first or nil
       return
     end
     read_next(call, client)
@@ -108,7 +107,7 @@ function due_topics.clients(call, intake_state)
     elseif token then
       local client = by_token[token]
       if not client then
-        client = { unread = {}, next = 1, topics = {}, first = nil, work = 0 }
+        client = { unread = {}, unread_at = 1, read_topics = {}, next_topic = nil, work = 0 }
         by_token[token] = client
         clients[#clients + 1] = client
       end

@@ -58,12 +58,12 @@ local function count_work(progress, client, work)
 end
 
 -- Counts the work for a topic and its subscribers, before the first event of the topic is taken. Returns false, and
--- counts nothing, if the call would need more than its budget (µs of Redis).
+-- begins nothing, if the call would need more than its budget (µs of Redis).
 --
 -- The first topic of a call is always accepted. If it costs more than half of the budget, the budget becomes twice its
 -- cost, to leave room for events. Example: a topic with 1,000 subscribers costs 12 + 1,000 × 12 = 12,012 µs, so the
 -- budget becomes 24,024 µs.
-local function begin_work(progress, client, topic)
+local function begin_topic(progress, client, topic)
   if topic.is_begun then return true end
   local work = WORK_OF.topic + topic.subscribers * WORK_OF.subscriber
   if progress.work == 0 then
@@ -72,7 +72,7 @@ local function begin_work(progress, client, topic)
     return false
   end
   topic.is_begun = true
-  progress.topics[#progress.topics + 1] = topic
+  progress.begun[#progress.begun + 1] = topic
   count_work(progress, client, work)
   return true
 end
@@ -83,30 +83,30 @@ end
 local function next_client(progress, clients)
   local part, chosen, least_parts, until_ms = progress.max_work / #clients, nil, math.huge, math.huge
   for _, client in ipairs(clients) do
-    local first, used_parts = client.first, math.floor(client.work / part)
-    if first and used_parts < least_parts then
+    local topic, used_parts = client.next_topic, math.floor(client.work / part)
+    if topic and used_parts < least_parts then
       chosen, least_parts, until_ms = client, used_parts, math.huge
-    elseif first and used_parts == least_parts then
+    elseif topic and used_parts == least_parts then
       local other = client
-      if first.due_ms < chosen.first.due_ms then chosen, other = client, chosen end
-      until_ms = math.min(until_ms, other.first.due_ms)
+      if topic.due_ms < chosen.next_topic.due_ms then chosen, other = client, chosen end
+      until_ms = math.min(until_ms, other.next_topic.due_ms)
     end
   end
   return chosen, until_ms, (least_parts + 1) * part
 end
 
--- Takes events of the topic `client.first`, until the next event is one of another topic, `next_client` has to choose
--- again (it has returned `until_ms` and `until_work`), or the budget is spent.
+-- Takes events of `client.next_topic`, until the next event is one of another topic, `next_client` has to choose again
+-- (it has returned `until_ms` and `until_work`), or the budget is spent.
 local function take(call, progress, client, until_ms, until_work)
-  local topic, texts = client.first, {}
+  local topic, texts = client.next_topic, {}
   repeat
     local text = take_entry(call, progress, topic)
     texts[#texts + 1] = text
     count_work(progress, client, WORK_OF.event + topic.subscribers * WORK_OF.copy
       + (1 + topic.subscribers) * #(text or '') * WORK_OF.byte)
     due_topics.go_on(topic)
-    due_topics.find_first(call, client)
-  until client.first ~= topic or topic.due_ms > until_ms or client.work >= until_work
+    due_topics.find_next_topic(call, client)
+  until client.next_topic ~= topic or topic.due_ms > until_ms or client.work >= until_work
     or progress.work >= progress.max_work
   if #texts > 0 then intake.add_texts(call, progress.intake_state, topic.intake_topic, texts) end
 end
@@ -117,14 +117,14 @@ local function take_all(call, progress, first_client)
   local clients = {}
   for i = 1, math.min(#all, MAX_CLIENTS) do
     clients[i] = all[(first_client + i - 1) % #all + 1]
-    due_topics.find_first(call, clients[i])
+    due_topics.find_next_topic(call, clients[i])
   end
   local begins = clients[1]
   local client, until_ms, until_work = next_client(progress, clients)
   -- Only the first event of the client that begins comes out of turn.
-  if begins and begins.first then client, until_ms = begins, 0 end
+  if begins and begins.next_topic then client, until_ms = begins, 0 end
   while client do
-    if not begin_work(progress, client, client.first) then return true end
+    if not begin_topic(progress, client, client.next_topic) then return true end
     take(call, progress, client, until_ms, until_work)
     if progress.work >= progress.max_work then return true end
     client, until_ms, until_work = next_client(progress, clients)
@@ -134,11 +134,11 @@ end
 
 return function(call, args)
   local intake_state = intake.begin(args)
-  local progress = { intake_state = intake_state, topics = {}, work = 0, max_work = MAX_WORK, lost = {} }
+  local progress = { intake_state = intake_state, begun = {}, work = 0, max_work = MAX_WORK, lost = {} }
   local is_left = take_all(call, progress, args.first_client)
   storing.store(call, args.uid_seed, progress.intake_state)
   local published = {}
-  for i, topic in ipairs(progress.topics) do
+  for i, topic in ipairs(progress.begun) do
     local intake_topic = topic.intake_topic
     delayed.remove(call, intake_topic.publisher, intake_topic.name, topic.taken_entries, topic.ids, topic.held_bytes)
     published[i] = {
