@@ -8,9 +8,10 @@ import {
 } from '@routemaster/client';
 import { partitionsAwayOf, partitionsAwayText, workersOf, workersText } from './bus_report.ts';
 import { type Call, collect, Failure } from './command.ts';
-import { callbackFindings, type Role } from './doctor_callbacks.ts';
-import { bad, certificateFinding, type Finding, good } from './doctor_connections.ts';
+import { callbackFindings } from './doctor_callbacks.ts';
+import { certificateFinding } from './doctor_connections.ts';
 import { dropFindings } from './doctor_drops.ts';
+import { bad, type Finding, good, type Role } from './doctor_finding.ts';
 import { type Figures, readFigures, sumOf } from './figures.ts';
 import { type Subscription, withoutPublisher } from './subscriptions.ts';
 import { textOf } from './tables.ts';
@@ -44,7 +45,7 @@ function linesOf({ check, isWell, detail, advice }: Finding): string[] {
 async function* findingsOf(call: Call): AsyncGenerator<Finding> {
   const { url, token } = call.target();
   if (url.startsWith('https:')) yield await certificateFinding(url);
-  const reached = await reach(url);
+  const reached = await askHealth(url);
   yield reached.finding;
   if (!reached.date) return;
   yield clockFinding(reached.date);
@@ -78,7 +79,7 @@ interface Reached {
 }
 
 /** Requests /health, which needs neither credentials nor Redis. */
-async function reach(url: string): Promise<Reached> {
+async function askHealth(url: string): Promise<Reached> {
   const [beganMs, hereMs] = [performance.now(), Date.now()];
   try {
     const signal = AbortSignal.timeout(CHECK_TIMEOUT_MS);

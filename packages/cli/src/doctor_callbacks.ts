@@ -1,5 +1,6 @@
 import { type Calls, type Routemaster, RoutemasterError } from '@routemaster/client';
-import { bad, type Finding, good, reach } from './doctor_connections.ts';
+import { reach } from './doctor_connections.ts';
+import { bad, type Finding, good, type Role } from './doctor_finding.ts';
 
 type Shown = Calls['GET /subscriptions']['answer'][number];
 /**
@@ -7,9 +8,6 @@ type Shown = Calls['GET /subscriptions']['answer'][number];
  * on). In compatibility mode, a client also gets entries of other clients, which lack these fields.
  */
 type Subscription = Exclude<Shown, { paused_at?: undefined }>;
-
-/** The role of the caller: a client, or a watcher (root or a viewer), which sees all subscriptions in full. */
-export type Role = 'client' | 'watcher';
 
 /**
  * The bus may reach a callback that this machine does not reach. Such a callback is reported as fine if no delivery to

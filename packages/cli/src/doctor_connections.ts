@@ -3,25 +3,11 @@ import { type ClientRequest, request as http } from 'node:http';
 import { request as https } from 'node:https';
 import type { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
+import { bad, type Finding, good } from './doctor_finding.ts';
 import { causeOf, NO_TLS } from './unanswered.ts';
 
-export interface Finding {
-  check: string;
-  isWell: boolean;
-  detail: string;
-  advice?: string;
-}
-
-export function good(check: string, detail: string): Finding {
-  return { check, isWell: true, detail };
-}
-
-export function bad(check: string, detail: string, advice?: string): Finding {
-  return { check, isWell: false, detail, ...(advice !== undefined && { advice }) };
-}
-
 const TIMEOUT_MS = 5000;
-export const DAY_MS = 86_400_000;
+const DAY_MS = 86_400_000;
 const MIN_LEFT_DAYS = 14;
 
 /** Checks whether the server has a certificate that this machine trusts, and that stays valid for 14 days at least. */

@@ -1,13 +1,12 @@
 import type { Calls } from '@routemaster/client';
-import type { Role } from './doctor_callbacks.ts';
-import { bad, DAY_MS, type Finding } from './doctor_connections.ts';
+import { bad, type Finding, type Role } from './doctor_finding.ts';
 import { number, timeOf } from './tables.ts';
 
 type Shown = Calls['GET /subscriptions']['answer'][number];
 type Drops = NonNullable<Shown['dropped']>;
 
 /** Drops are reported for this long, and longer if the subscriber has not been told of them yet. */
-const REPORTED_MS = DAY_MS;
+const REPORTED_MS = 86_400_000;
 
 /** Maximum subscribers that are listed, and maximum topics that are listed for each. */
 const MAX_LISTED = 5;
