@@ -1,13 +1,13 @@
 import { type Calls, type Routemaster, RoutemasterError } from '@routemaster/client';
 import { reach } from './doctor_connections.ts';
 import { bad, type Finding, good, type Role } from './doctor_finding.ts';
+import type { Subscription } from './subscriptions.ts';
 
-type Shown = Calls['GET /subscriptions']['answer'][number];
 /**
  * An entry of `GET /subscriptions` that shows how deliveries to the subscriber go (`paused_at`, `health_points` and so
  * on). In compatibility mode, a client also gets entries of other clients, which lack these fields.
  */
-type Subscription = Exclude<Shown, { paused_at?: undefined }>;
+type FullSubscription = Exclude<Subscription, { paused_at?: undefined }>;
 
 /**
  * The bus may reach a callback that this machine does not reach. Such a callback is reported as fine if no delivery to
@@ -28,10 +28,10 @@ const MAX_EXAMINED = 20;
  */
 export async function* callbackFindings(
   bus: Routemaster,
-  shown: readonly Shown[],
+  shown: readonly Subscription[],
   role: Role,
 ): AsyncGenerator<Finding> {
-  const all = shown.filter((each): each is Subscription => each.paused_at !== undefined);
+  const all = shown.filter((each): each is FullSubscription => each.paused_at !== undefined);
   const failing = all.filter(
     (each) => each.paused_at !== null || each.health_points < 100 || each.dead_letters.batches > 0,
   );
@@ -43,7 +43,7 @@ export async function* callbackFindings(
   yield good('callbacks', `no delivery to ${rest} ${rest === 1 ? noun : `${noun}s`} fails`);
 }
 
-async function findingOf(bus: Routemaster, subscription: Subscription, role: Role): Promise<Finding> {
+async function findingOf(bus: Routemaster, subscription: FullSubscription, role: Role): Promise<Finding> {
   const { subscriber, callback, health_points, paused_at, paused_by } = subscription;
   const unreached = await reach(callback);
   const here =
@@ -73,7 +73,7 @@ async function findingOf(bus: Routemaster, subscription: Subscription, role: Rol
  */
 async function isDeliveredLately(
   bus: Routemaster,
-  { subscriber, health_points, last_attempted_at }: Subscription,
+  { subscriber, health_points, last_attempted_at }: FullSubscription,
   role: Role,
 ): Promise<boolean> {
   const since = Date.now() - DELIVERED_WITHIN_MS;
@@ -84,7 +84,7 @@ async function isDeliveredLately(
   return taken === undefined || taken.length > 0;
 }
 
-function progressOf({ events, health_points, last_attempted_at }: Subscription): string {
+function progressOf({ events, health_points, last_attempted_at }: FullSubscription): string {
   if (health_points < 100)
     return ` after failures; ${events.queued === 0 ? 'nothing waits' : 'no delivery fails now'}`;
   return last_attempted_at === null ? '; nothing was delivered yet' : '; no delivery failed lately';
@@ -92,7 +92,7 @@ function progressOf({ events, health_points, last_attempted_at }: Subscription):
 
 async function adviceWhenFailing(
   bus: Routemaster,
-  { subscriber, health_points, events, dead_letters }: Subscription,
+  { subscriber, health_points, events, dead_letters }: FullSubscription,
   role: Role,
   unreached: string | undefined,
 ): Promise<string | undefined> {
@@ -129,7 +129,7 @@ async function newestDeath(bus: Routemaster, subscriber: string, role: Role): Pr
  * Returns what the user can do about a paused subscriber. `argument` follows the name of a command: a space and the
  * subscriber's token, or nothing if the subscriber itself asks.
  */
-function adviceWhenPaused(by: Subscription['paused_by'], argument: string): string {
+function adviceWhenPaused(by: FullSubscription['paused_by'], argument: string): string {
   const command = `rtm sub resume${argument}`;
   if (by === 'callback_gone') return `It answered 410: subscribe again, or ${command}, when it is back.`;
   if (by === 'operator' && argument === '')

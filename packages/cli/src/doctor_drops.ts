@@ -1,9 +1,8 @@
-import type { Calls } from '@routemaster/client';
 import { bad, type Finding, type Role } from './doctor_finding.ts';
+import type { Subscription } from './subscriptions.ts';
 import { number, timeOf } from './tables.ts';
 
-type Shown = Calls['GET /subscriptions']['answer'][number];
-type Drops = NonNullable<Shown['dropped']>;
+type Drops = NonNullable<Subscription['dropped']>;
 
 /** Drops are reported for this long, and longer if the subscriber has not been told of them yet. */
 const REPORTED_MS = 86_400_000;
@@ -12,7 +11,7 @@ const REPORTED_MS = 86_400_000;
 const MAX_LISTED = 5;
 
 /** Yields a finding if the bus has dropped events of a subscriber lately for want of memory. */
-export function* dropFindings(shown: readonly Shown[], role: Role): Generator<Finding> {
+export function* dropFindings(shown: readonly Subscription[], role: Role): Generator<Finding> {
   const lossy = shown
     .flatMap(({ subscriber, dropped }) => (dropped && isReported(dropped) ? [{ subscriber, dropped }] : []))
     .sort((one, other) => other.dropped.events - one.dropped.events);
