@@ -20,15 +20,10 @@ interface AuthenticationOptions {
   clients: ClientDirectory;
   nonces: Nonces;
   failures: FailedLogins;
-  recorder: FailureRecorder;
+  recorder: { authenticationFailed(reason: FailureReason): void; authenticationSlowed(): void };
   proxies: Proxies;
   md5: boolean;
   log: Log;
-}
-
-interface FailureRecorder {
-  authenticationFailed(reason: FailureReason): void;
-  authenticationSlowed(): void;
 }
 
 const CREDENTIALS: Record<Role, string> = {
