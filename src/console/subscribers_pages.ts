@@ -1,7 +1,7 @@
 import { PERFECT_HEALTH } from '../config/subscription_defaults.ts';
 import { type Content, type Html, html } from '../html.ts';
 import { ALL, type Route } from '../routing/route.ts';
-import { type Sort, type SubscriberState, subscriberState } from '../subscribing/ranking.ts';
+import { type SubscriberSort, type SubscriberState, subscriberState } from '../subscribing/ranking.ts';
 import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
 import type { ApiCalls } from './api_calls.ts';
 import { ago, bytes, duration, number } from './format.ts';
@@ -10,7 +10,7 @@ import { FIRST_PAGE, listingPage } from './listing_page.ts';
 import { type Column, choices, NONE, nameForm, pathWith, rateOf } from './parts.ts';
 
 export const PATH = '/console/subscribers';
-const FIRST_SORT: Sort = 'queued';
+const FIRST_SORT: SubscriberSort = 'queued';
 
 const STATES = {
   '': 'All',
@@ -52,7 +52,7 @@ export function subscribersPages(api: ApiCalls): Route[] {
   ];
 }
 
-type SortedColumn = Column<SubscriberReport> & { by?: Sort };
+type SortedColumn = Column<SubscriberReport> & { by?: SubscriberSort };
 
 function columnsAt(nowMs: number): SortedColumn[] {
   return [

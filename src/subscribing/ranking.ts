@@ -32,11 +32,11 @@ const VALUES = {
 } satisfies Record<string, (of: Standing) => number>;
 const LAST = Number.MAX_SAFE_INTEGER;
 
-export type Sort = keyof typeof VALUES;
-export const SORTS = Object.keys(VALUES) as [Sort, ...Sort[]];
+export type SubscriberSort = keyof typeof VALUES;
+export const SUBSCRIBER_SORTS = Object.keys(VALUES) as [SubscriberSort, ...SubscriberSort[]];
 
 /** Returns how `pickPage` sorts subscribers. `after` is the place of the last subscriber on the previous page. */
-export function ranking(sort: Sort, after: string | undefined) {
+export function ranking(sort: SubscriberSort, after: string | undefined) {
   const figureOf: (of: Standing) => number = VALUES[sort];
   return rankingBy((each: Standing) => ({ value: figureOf(each), name: each.token }), after);
 }

@@ -6,7 +6,7 @@ import { pickPage, placeOf } from '../routing/picking.ts';
 import {
   latelyOf,
   ranking,
-  type Sort,
+  type SubscriberSort,
   type SubscriberState,
   subscriberState,
   unknownStanding,
@@ -25,7 +25,7 @@ interface SortedCall {
   caller: Caller;
   path: string;
   query: {
-    sort?: Sort | undefined;
+    sort?: SubscriberSort | undefined;
     state?: SubscriberState | undefined;
     name?: string | undefined;
     limit?: number | undefined;

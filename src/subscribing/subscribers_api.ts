@@ -21,7 +21,7 @@ import {
 } from '../routing/route.ts';
 import { NAMED, oneOf } from '../routing/schemas.ts';
 import { SharedReading } from '../routing/shared_reading.ts';
-import { SORTS, SUBSCRIBER_STATES } from './ranking.ts';
+import { SUBSCRIBER_SORTS, SUBSCRIBER_STATES } from './ranking.ts';
 import { sortedListing } from './sorted_listing.ts';
 import type { Subscribers } from './subscriber.ts';
 import { SUBSCRIBER_REPORT, type SubscriberReport } from './subscriber_report.ts';
@@ -48,7 +48,7 @@ export const SUBSCRIBER_PARAMS: Input<{ token: string }> = {
 
 const QUERY = parameters({
   ...PAGE_FIELDS,
-  sort: oneOf(SORTS)
+  sort: oneOf(SUBSCRIBER_SORTS)
     .optional()
     .describe('The order, with what needs somebody most first; always in pages, as of a sample.'),
   state: oneOf(SUBSCRIBER_STATES)
