@@ -11,7 +11,6 @@ export const REFUSALS: ReadonlySet<ErrorCode> = new Set(
   ),
 );
 
-/** Counts a call that was refused with this error code. */
 export interface RefusalRecorder {
   callRefused(code: ErrorCode): void;
 }

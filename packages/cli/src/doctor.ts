@@ -217,10 +217,8 @@ function workersFinding(figures: Figures): Finding {
 
 /** Yields a finding if Redis (on a cluster, one of its masters) is so full that the bus refuses publishes. */
 function* memoryFindings(figures: Figures): Generator<Finding> {
-  const [used, highMark] = [
-    sumOf(figures, 'redis_memory_used_bytes'),
-    sumOf(figures, 'redis_memory_high_mark_bytes'),
-  ];
+  const used = sumOf(figures, 'redis_memory_used_bytes');
+  const highMark = sumOf(figures, 'redis_memory_high_mark_bytes');
   if (highMark === 0 || used <= highMark) return;
   const detail = `Redis stores ${bytes(used)}, more than ${bytes(highMark)}`;
   const advice =
