@@ -7,9 +7,9 @@ import { rubyYaml } from './yaml.ts';
 export type Subscription = Calls['GET /subscriptions']['answer'][number];
 
 /**
- * Subscribes the client, and names its topics in a note on stderr. As with the Ruby tool `rtm`, the `uuid` of a new
- * subscription is the client's token, and nothing is printed on stdout. An existing subscription keeps its `uuid`
- * unless --uuid is given: the receiver would refuse all deliveries with a `uuid` that it does not know.
+ * Subscribes the client. Prints a note on stderr and nothing on stdout, as the Ruby tool `rtm` does. Without --uuid, an
+ * existing subscription keeps its `uuid`, because its receiver checks it. A new subscription gets the client's token as
+ * its `uuid`.
  */
 export async function addSubscription(call: Call): Promise<void> {
   const [callback = '', ...topics] = call.args;
@@ -30,8 +30,8 @@ export async function subscriptionOf(
   token: string,
   options: { signal?: AbortSignal } = {},
 ): Promise<Subscription | undefined> {
-  // The list may have the subscriptions of other clients too: root and viewers get all of them, and so does any client
-  // if the bus answers as the Ruby Routemaster does (compatibility mode).
+  // Root and viewers see the subscriptions of all clients. So does any client if the bus answers as the Ruby
+  // Routemaster does.
   for await (const each of bus.subscriptions(options)) if (each.subscriber === token) return each;
   return undefined;
 }
@@ -56,8 +56,8 @@ export async function withoutPublisher(
 const HINT_TIMEOUT_MS = 2000;
 
 /**
- * Prints a note if nobody subscribes to the topic, for example because its name is misspelt. Prints nothing if that
- * cannot be found out: the events are published all the same.
+ * Prints a note if nobody subscribes to the topic, for example because its name is misspelt. The note is only a hint:
+ * if the bus does not answer, none is printed.
  */
 export async function noteNoSubscriber(call: Call, bus: Routemaster, topic: string): Promise<void> {
   try {

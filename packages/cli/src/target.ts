@@ -27,8 +27,8 @@ export function targetOf({ bus, token, secret, env, folder }: TargetOptions): Ta
   const [name = '', ...rest] = given.split(':');
   if (name === '') throw new UsageError('The token is empty; is its variable set in the environment?');
   const carried = rest.length > 0 ? rest.join(':') : undefined;
-  // A secret is used only with its own token: a secret in `.rtmrc` with the token beside it, and ROUTEMASTER_SECRET
-  // with ROUTEMASTER_TOKEN. Otherwise the secret of one bus could be sent to another bus.
+  // A secret in `.rtmrc` is used only with the token of the same entry, and ROUTEMASTER_SECRET only with
+  // ROUTEMASTER_TOKEN. Otherwise the secret of one bus could be sent to another bus.
   const beside = token !== undefined ? undefined : entry?.token !== undefined ? entry.secret : undefined;
   const ofEnv = given === env.ROUTEMASTER_TOKEN ? env.ROUTEMASTER_SECRET : undefined;
   return { url: urlOf(entry?.bus ?? bus), token: name, secret: secret ?? carried ?? beside ?? ofEnv };

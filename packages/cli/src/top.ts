@@ -10,13 +10,13 @@ const REFRESH_MS = 2000;
 const METRICS_TIMEOUT_MS = 5000;
 /**
  * Time between the two readings of the metrics from which a rate is computed. By default, each process of the bus
- * updates its counters every five seconds, so about two updates come in this time. If the readings were only four
- * seconds apart, one update or none would come between them, and the rate would jump between too high and 0.
+ * updates its counters every five seconds, so this time has about two updates. Four seconds would have one update or
+ * none, and the rate would jump between too high and 0.
  */
 const RATES_OVER_MS = 10_000;
 /**
- * The time between the two readings may be shorter than RATES_OVER_MS by this much. It is not always the same, because
- * some answers of the bus take longer than others.
+ * The time between the two readings may be this much shorter than RATES_OVER_MS, because the bus does not answer all
+ * requests equally fast.
  */
 const JITTER_MS = 500;
 
@@ -61,16 +61,15 @@ export async function top(call: Call): Promise<void> {
 }
 
 /**
- * The present rate is the newest value in the bus's history that is not null. Only this many of the newest values are
- * looked at. The history has a value for every ten seconds, and the newest values are null until they are sampled.
+ * Number of values at the end of GET /history among which the present rate of a metric is looked for: it is the newest
+ * that is not null. A value is null until the bus has sampled it.
  */
 const NEWEST_VALUES = 3;
 
 /**
- * Adds to a report the rates of the whole bus, and its busiest topics with their rates. A single reading of the metrics
- * gives no rates, so two more calls ask the bus for them. A bus of an earlier release refuses these calls: then the
- * rates are null, and the list of topics is empty. The rate of failed deliveries is always null, because the bus keeps
- * no history of it.
+ * Adds to a report the rates of the bus, and its busiest topics. One reading of the metrics gives no rates, so this
+ * takes two more calls. If they fail, as with an earlier release of the bus, the rates are null and the list of topics
+ * is empty. The rate of failed deliveries is always null: the bus keeps no history of it.
  */
 async function withRatesOf(bus: Routemaster, report: BusReport): Promise<BusReport> {
   const unlessUnknown = (error: Error) => {
@@ -120,11 +119,11 @@ async function* reportsOf(
       if (interrupted.aborted) return;
       if (!complain || readings.length === 0 || !(error instanceof RoutemasterError)) throw error;
       complain(error);
-      // After a failure, the two seconds until the next request count from now, so that a bus in trouble gets a rest.
+      // The next request comes two seconds after this failure, so that a bus in trouble gets a rest.
       dueAtMs = performance.now();
     }
-    // A request is due two seconds after the last one was due, not after it ended. Otherwise five rounds, over which
-    // a rate is computed, could take eleven seconds instead of ten.
+    // A request is due two seconds after the last one was due, not two seconds after its answer. Otherwise the five
+    // requests of a rate could take eleven seconds instead of ten.
     dueAtMs = Math.max(dueAtMs + REFRESH_MS, performance.now());
     const pauseMs = Math.max(0, dueAtMs - performance.now());
     await sleep(pauseMs, undefined, { signal: interrupted }).catch(() => {});

@@ -1,8 +1,8 @@
 import { COMMANDS } from './commands.ts';
 
 /**
- * A name is suggested if the typed one has at most one error per this many characters: one error in five
- * characters, two in six.
+ * Number of typed characters for which one error is forgiven: a typed name of five characters may have one error, one
+ * of six characters two.
  */
 const LETTERS_PER_ERROR = 3;
 

@@ -22,8 +22,8 @@ export async function verify(call: Call): Promise<void> {
 }
 
 /**
- * Throws UsageError if the text cannot be a signing secret. A Failure would mean that the delivery is forged, and a
- * wrong secret does not show this.
+ * Throws UsageError if the text cannot be a signing secret. It throws no Failure, because a Failure says that the
+ * delivery is forged.
  */
 function refuseMalformed(signingSecret: string): void {
   try {
