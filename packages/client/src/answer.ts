@@ -11,9 +11,8 @@ export interface Answer {
 const MAX_QUOTED = 200;
 
 /**
- * Returns true if the answer is 2xx and can be from the bus. Another server, such as the login portal of a network, may
- * answer 200 with a web page to everything. So the answer to a publish must be empty, and only that of `GET /docs` may
- * be a web page.
+ * Returns true if the answer is 2xx and can be from the bus. The login portal of a network may answer 200 with a web
+ * page to everything. So a publish must be answered without a body, and a web page is accepted only from `GET /docs`.
  */
 export function isDone(
   { status, headers, text }: Answer,

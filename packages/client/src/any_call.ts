@@ -49,8 +49,7 @@ export abstract class AnyCall {
 
   /**
    * Makes any call of the API. Resolves with the JSON or the text of the answer, or with undefined if it is empty.
-   * Repeats a failed call if doing it twice is harmless. A call such as POST /api_tokens, which would make a second
-   * client, is repeated only if the bus has certainly not done it.
+   * Repeats a failed call if doing it twice is harmless, or if the bus has certainly not done it.
    */
   async call<C extends CallName>(
     call: C,
@@ -78,8 +77,8 @@ export abstract class AnyCall {
 
   /**
    * Makes a request, and resolves with the answer if its status is 2xx. After a transient failure, repeats the request
-   * if the bus may do it twice without harm (`isRepeatable`), or has certainly not done it. A repeated DELETE that is
-   * answered 404 counts as done, because an earlier attempt has probably deleted the thing.
+   * if doing it twice is harmless (`isRepeatable`), or if the bus has certainly not done it. A repeated DELETE that
+   * gets 404 counts as done: an earlier attempt has probably deleted the thing.
    */
   protected async request(request: Request, isRepeatable: boolean, options: CallOptions): Promise<Answer> {
     const { timeoutMs = this.#timeoutMs, signal } = options;

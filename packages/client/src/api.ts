@@ -175,7 +175,7 @@ export abstract class Api extends AnyCall {
     return this.call('GET /deliveries/:id', { params: { id } }, options);
   }
 
-  /** Delivers at once a batch that waits for more events or for its next attempt. */
+  /** Delivers now a batch that waits for more events or for its next attempt. */
   retryDelivery(id: string, options?: CallOptions) {
     return this.call('POST /deliveries/:id/retry', { params: { id } }, options);
   }
@@ -224,10 +224,10 @@ export abstract class Api extends AnyCall {
   }
 
   /**
-   * Makes a new secret for a client. The present one still works for `grace` ms, by default a day. To repeat the call
-   * safely after a lost answer, give `secret_at`: the time at which the present secret was made, as `clients()` shows
-   * it. If the first call was done, the repeat changes nothing, and rejects with BadClientError. Without `secret_at`,
-   * the repeat would make a third secret, and the first one, which the client still uses, would stop working.
+   * Makes a new secret for a client. The present one still works for `grace` ms, by default a day. Give `secret_at`,
+   * the time at which the present secret was made (`clients()` has it), so that this call can be repeated after a lost
+   * answer. The repeat then rejects with BadClientError if the first call was done. Without `secret_at`, the repeat
+   * would make another secret, and the one that the client still uses would stop working.
    */
   rotateSecret(token: string, { signal, timeoutMs, ...body }: Rotation & CallOptions = {}) {
     return this.call('POST /api_tokens/:token/secret', { params: { token }, body }, { signal, timeoutMs });

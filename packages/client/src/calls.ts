@@ -42,9 +42,8 @@ interface AnyInput {
 }
 
 /**
- * Returns the method, path and body of a call. Throws TypeError for a parameter in the path that is empty, `.` or `..`.
- * Otherwise the path could become that of another call: `fetch` resolves `.` and `..`, even if they are encoded, and a
- * router may remove the slash before an empty parameter.
+ * Returns the method, path and body of a call. Throws TypeError for a parameter in the path that is empty, `.` or `..`,
+ * because the path could then be that of another call. For example, `fetch` resolves `..` even if it is encoded.
  */
 export function requestOf(call: CallName, input: object): { method: string; path: string; body?: string } {
   const { params = {}, query = {}, body } = input as AnyInput;

@@ -53,8 +53,8 @@ export class Digest implements Credentials {
   }
 
   /**
-   * Suppose that two requests with an old nonce are refused, each with a new challenge. The first refusal's challenge
-   * is kept. The second request lacks the nonce of the kept challenge, so this challenge stays for both.
+   * Ignores the new challenge if the refused request did not use the nonce of the kept challenge. For example, if
+   * several requests with an old nonce are refused, the first refusal's challenge is kept for all of them.
    */
   renew(header: string | null, refused: string | undefined): boolean {
     const latest = this.#challenge;

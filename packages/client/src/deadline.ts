@@ -15,16 +15,16 @@ export interface CallOptions {
 }
 
 /**
- * Maximum time limit of a call: nine minutes. By default the bus remembers an idempotency key for ten minutes. If the
- * events of a request were sent again after that, they would be stored twice.
+ * Maximum time limit of a call: nine minutes. By default the bus forgets an idempotency key after ten minutes, and a
+ * later repeat of the request would store its events twice.
  */
 export const MAX_TIMEOUT_MS = 540_000;
 
 /**
  * What is known about a call that ends because of its time limit or its signal:
  * - `mayBeDone`: true if the bus may have done what the call asks for, such as storing an event.
- * - `lastFailure`: the error of the last failed attempt at the call, if there is one. For an event that waits until
- *   an earlier request for its topic has ended, it is the last error of the earlier request.
+ * - `lastFailure`: the error of the last failed attempt at the call, if there is one. For an event that waits for an
+ *   earlier request of its topic, it is the last error of that request.
  */
 export interface Progress {
   readonly mayBeDone: boolean;
@@ -35,9 +35,8 @@ export interface Progress {
 type End = (errorFor: (progress: Progress) => unknown) => void;
 
 /**
- * For each signal, the deadlines of the running calls that the signal can abort. All these calls share one listener on
- * the signal. With a listener for each call, adding and removing listeners would take quadratic time, and Node 20 would
- * warn of more than ten listeners.
+ * For each signal, the deadlines of the running calls that it can abort. They share one listener: adding and removing
+ * one for each call would take quadratic time, and Node 20 would warn of more than ten listeners.
  */
 const CALLS = new WeakMap<AbortSignal, Set<Deadline>>();
 

@@ -5,9 +5,8 @@ import { Attempts } from './retrying.ts';
 import type { Transport } from './transport.ts';
 
 /**
- * Events of one topic that are sent in one request. After an attempt in which the bus may have stored them, the
- * idempotency key and the body stay the same, so that a repeat stores nothing twice. So the body keeps even the events
- * whose callers have stopped waiting, because of a time limit or signal.
+ * Events of one topic that are sent in one request. Once the bus may have stored them, the idempotency key and the body
+ * stay the same, so that a repeat stores nothing twice. The body then keeps even events whose callers no longer wait.
  */
 export class Group {
   readonly attempts = new Attempts();
@@ -50,7 +49,7 @@ export class Group {
 
   /**
    * Called before each attempt. Removes from the body the events that were given up, because their callers were told
-   * that the events are not stored. If the bus may have stored them in an earlier attempt, the body stays as it is.
+   * that these events are not stored. Does nothing if the bus may have stored them in an earlier attempt.
    */
   #leaveOut(): void {
     if (this.attempts.hasUnknownEnd || this.givenUp.size === 0) return;

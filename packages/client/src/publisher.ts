@@ -66,7 +66,7 @@ export class Publisher {
   }
 
   #admit(): void {
-    // The loop checks this too. But starting a loop over a Set is slow after many of the first members were removed.
+    // This check avoids starting the loop: looping over a Set is slow after many of its first members were removed.
     if (this.#isFull) return;
     for (const pending of this.#outside) {
       if (this.#isFull) return;
@@ -132,8 +132,8 @@ export class Publisher {
     const waiting = { mayBeDone: false, lastFailure: queue?.lastFailure };
     const progress = isOutside || !queue ? waiting : queue.giveUp(pending);
     this.#settle(pending);
-    // An ended publish makes room for waiting events, which must then be converted to JSON. One aborted signal can end
-    // 100,000 publishes. So this function does not convert after each of them: it lets `#startSoon` convert once.
+    // An ended publish makes room for waiting events, which `#startSoon` converts to JSON. It converts them once, even
+    // if an aborted signal ends 100,000 publishes.
     this.#startSoon();
     return progress;
   };

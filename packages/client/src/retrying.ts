@@ -7,12 +7,12 @@ type Failure = ProblemError | ConnectionError;
 
 const FIRST_BACKOFF_MS = 100;
 const MAX_BACKOFF_MS = 5000;
-/** A wait for Retry-After is lengthened at random by up to this fraction, so that not all callers repeat at once. */
+/** A wait for Retry-After is lengthened at random by up to this fraction, so that callers repeat at different times. */
 const RETRY_AFTER_JITTER = 0.2;
 
 /**
- * Maximum wait before an attempt, even if `Retry-After` asks for a longer one. Without a maximum, a wait of more than
- * 24 days would end at once, because a timer of Node cannot be that long.
+ * Maximum wait before an attempt, even if `Retry-After` asks for a longer one. In Node, a timer of more than 24 days
+ * would end immediately.
  */
 const MAX_DELAY_MS = 3_600_000;
 
@@ -34,8 +34,7 @@ export class Attempts {
 
   /**
    * Calls `send` until the bus has done `request`, and returns the answer. Throws the last failure if another attempt
-   * cannot help, or if `request` is not `isRepeatable` and the bus may have done it. Throws the reason of `signal` if
-   * it is aborted.
+   * cannot help, or could do `request` twice and `isRepeatable` is false. Throws the reason of an aborted `signal`.
    */
   async make({ send, request, signal, isRepeatable }: Trying): Promise<Answer> {
     for (let failures = 0; ; failures++) {

@@ -14,8 +14,8 @@ const MAX_TIMED_EVENTS = 500;
 /** Maximum characters of a request with several events. In UTF-8 they take 3 MiB at most; the bus accepts 5 MiB. */
 const MAX_CHARACTERS = 1_048_576;
 /**
- * After a bad event, requests have fewer events (see `#refused`). Each success then multiplies the maximum number of
- * events by this factor, up to EVENTS_PER_REQUEST.
+ * After a request with a bad event, the maximum number of events in a request is lower. Each success multiplies it by
+ * this factor, up to EVENTS_PER_REQUEST.
  */
 const GROWTH = 1.25;
 

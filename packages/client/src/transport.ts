@@ -44,7 +44,7 @@ export class Transport {
     this.#credentials = credentials;
     if (!(attemptTimeoutMs > 0))
       throw new RangeError(`attemptTimeoutMs must be more than 0, not ${attemptTimeoutMs}`);
-    // A timer of more than 24 days, such as Infinity, would end at once. No call lasts longer than MAX_TIMEOUT_MS
+    // A timer of more than 24 days, such as Infinity, would end immediately. No call lasts longer than MAX_TIMEOUT_MS
     // anyway.
     this.#attemptTimeoutMs = Math.min(attemptTimeoutMs, MAX_TIMEOUT_MS);
   }
@@ -61,9 +61,9 @@ export class Transport {
   }
 
   /**
-   * Returns the URL of a request. Throws ConnectionError if the URL is on another server, which must not get the
-   * credentials. The path of a listing's next page comes from an answer. Put after the URL of the bus, a path such as
-   * `@example.com/` would make example.com the host.
+   * Returns the URL of a request. Throws ConnectionError if the URL is on another server, so that this server gets no
+   * credentials. The path of a listing's next page comes from an answer, and a path such as `@example.com/` would lead
+   * to example.com.
    */
   #urlOf({ path }: Request): URL {
     const url = URL.canParse(this.#base + path) ? new URL(this.#base + path) : undefined;
@@ -111,8 +111,8 @@ export class Transport {
       return new ConnectionError(message, { isTransient: true, mayBeDone: true, cause: error });
     }
     const thrown = error instanceof TypeError ? error.cause : undefined;
-    // If an HTTP proxy refuses to connect, the real error is two levels down: the `cause` of the TypeError is a
-    // DOMException, and the `cause` of the DOMException is the real error.
+    // If an HTTP proxy refuses to connect, the `cause` of the TypeError is a DOMException, and the `cause` of this
+    // DOMException is the real error.
     const isRefusal = thrown instanceof DOMException && thrown.cause !== undefined;
     const cause = (isRefusal ? thrown.cause : thrown) as NodeJS.ErrnoException | undefined;
     if (!cause) return error;
