@@ -63,10 +63,9 @@ export function nodeListener(deliveries: Deliveries) {
 }
 
 function write(request: NodeRequest, response: NodeResponse, { status, headers, body }: Answer): void {
-  // The connection must close if a part of the body is unread. Otherwise that part would be taken for the next request.
-  // The connection must also close if `server.close()` was called, because Node then ends only connections that are
-  // idle. Otherwise the server would wait until this connection has been idle for six seconds, and longer if the bus
-  // sends further deliveries on it.
+  // The connection must close if a part of the body is unread, because that part would be taken for the next request.
+  // It must also close after `server.close()`, which ends only idle connections. Otherwise the server would wait until
+  // this connection has been idle for six seconds.
   const isRead = request.complete || request.readableEnded;
   // Node sets the property `server` of each connection that a server has accepted. Node's types lack this property.
   const { server } = (request.socket ?? {}) as { server?: { listening?: boolean } };
@@ -103,8 +102,8 @@ async function bodyOf(
   maxBytes: number,
 ): Promise<Uint8Array | 'too_large' | 'parsed' | 'cut'> {
   for (const raw of [request.rawBody, request.body]) if (Buffer.isBuffer(raw)) return raw;
-  // Other code, such as a parser, has read the body, and its bytes are lost. A check of `request.body` would not do:
-  // Express 4 sets it to {} even if no parser has read anything.
+  // Other code, such as a parser, has read the body, and its bytes are lost. `request.body` does not show this: Express
+  // 4 sets it to {} even if nothing has read the body.
   if (request.readableEnded || request.readableDidRead) return 'parsed';
   return new Promise((resolve) => {
     const arrived = new Arrived();

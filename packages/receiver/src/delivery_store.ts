@@ -1,7 +1,7 @@
 /**
  * Remembers which deliveries were handled. A delivery is claimed before it is handled, and confirmed afterwards. If the
- * process dies before the confirmation, the claim ends (at once in MemoryStore, after a time limit in RedisStore), so
- * that the next attempt can be handled.
+ * process dies in between, the claim ends (in MemoryStore immediately, in RedisStore after a time limit), so that the
+ * next attempt can be handled.
  */
 export interface DeliveryStore {
   /**
@@ -10,7 +10,7 @@ export interface DeliveryStore {
    */
   claim(id: string): Promise<'claimed' | 'handled' | 'busy'>;
   confirm(id: string): Promise<void>;
-  /** Ends a claim after a failure, so that the next attempt is handled at once. */
+  /** Ends a claim after a failure, so that the next attempt is handled. */
   release(id: string): Promise<void>;
 }
 

@@ -3,19 +3,16 @@ import type { ReceivedEvent } from './event.ts';
 import type { Handler } from './receiver.ts';
 
 /**
- * Stores dirty URLs: those that have had an event since they were last handled. Each time that a URL is marked as
- * dirty, the mark gets a new number. By this number, `clean` notices that the URL was marked again while it was being
- * handled.
+ * Stores dirty URLs: those that have had an event since they were last handled. Each delivery with an event of a URL
+ * gives it a new version. By the version, `clean` notices an event that came while the URL was being handled.
  */
 export interface DirtyStore {
-  /**
-   * Marks URLs as dirty. A URL that is already dirty gets a new mark. `times` has the time of each URL's newest event.
-   */
+  /** Makes URLs dirty, each with a new version. `times` has the time of each URL's newest event. */
   mark(times: ReadonlyMap<string, number>): Promise<void>;
-  /** Returns up to `limit` dirty URLs, each with its mark. */
-  some(limit: number): Promise<[url: string, mark: number][]>;
-  /** Removes a URL that was handled. Does nothing if the URL has a newer mark than `mark`, which `some()` returned. */
-  clean(url: string, mark: number): Promise<void>;
+  /** Returns up to `limit` dirty URLs, each with its version. */
+  some(limit: number): Promise<[url: string, version: number][]>;
+  /** Removes a URL that was handled, unless its version is newer than `version`, which `some()` returned. */
+  clean(url: string, version: number): Promise<void>;
   count(): Promise<number>;
 }
 
@@ -30,7 +27,7 @@ export class DirtyMap {
     this.#store = store;
   }
 
-  /** Returns a handler of events that marks their URLs as dirty, so that `sweep` handles them later. */
+  /** Returns a handler of events that makes their URLs dirty, so that `sweep` handles them later. */
   handler(): Handler {
     return async (events) => {
       await this.#store.mark(newestTimes(events));
@@ -52,11 +49,11 @@ export class DirtyMap {
     for (;;) {
       const urls = (await this.#store.some(100 + tried.size)).filter(([url]) => !tried.has(url));
       if (urls.length === 0) break;
-      for (const [url, mark] of urls) {
+      for (const [url, version] of urls) {
         tried.add(url);
         try {
           await handle(url);
-          await this.#store.clean(url, mark);
+          await this.#store.clean(url, version);
         } catch (error) {
           errors.push(error);
         }
@@ -76,18 +73,18 @@ function newestTimes(events: readonly ReceivedEvent[]): Map<string, number> {
 /** Stores dirty URLs in the memory of one process. Those that are not swept when it ends are lost. */
 export class MemoryDirtyStore implements DirtyStore {
   readonly #urls = new Map<string, number>();
-  #marks = 0;
+  #versions = 0;
 
   async mark(times: ReadonlyMap<string, number>): Promise<void> {
-    for (const url of times.keys()) this.#urls.set(url, ++this.#marks);
+    for (const url of times.keys()) this.#urls.set(url, ++this.#versions);
   }
 
   async some(limit: number): Promise<[string, number][]> {
     return [...this.#urls].slice(0, limit);
   }
 
-  async clean(url: string, mark: number): Promise<void> {
-    if (this.#urls.get(url) === mark) this.#urls.delete(url);
+  async clean(url: string, version: number): Promise<void> {
+    if (this.#urls.get(url) === version) this.#urls.delete(url);
   }
 
   async count(): Promise<number> {
@@ -95,9 +92,9 @@ export class MemoryDirtyStore implements DirtyStore {
   }
 }
 
-// The number of a mark is Redis's time in ms, with microseconds as the fraction, so no number comes twice. A counter
-// for each URL would begin at 1 again once the URL is clean. A slow sweep that has read the earlier mark 1 could then
-// remove the new mark 1.
+// The version of a URL is Redis's time in ms, with microseconds as the fraction, so no version comes twice. A counter
+// for each URL would begin at 1 again once the URL is clean. A slow sweep that has read the earlier version 1 could
+// then remove the new version 1.
 const MARK = `
 local time = redis.call('TIME')
 local now = time[1] * 1000 + time[2] / 1000
@@ -144,8 +141,8 @@ export class RedisDirtyStore implements DirtyStore {
     );
   }
 
-  async clean(url: string, mark: number): Promise<void> {
-    await this.#send('EVAL', CLEAN, '1', this.#key, url, String(mark));
+  async clean(url: string, version: number): Promise<void> {
+    await this.#send('EVAL', CLEAN, '1', this.#key, url, String(version));
   }
 
   async count(): Promise<number> {

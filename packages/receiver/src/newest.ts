@@ -81,7 +81,7 @@ interface RedisNewestOptions {
    * two handlers shared a prefix, one would ignore the events that the other has handled, as if they were outdated.
    */
   prefix: string;
-  /** Time after which the time of a URL is forgotten, counted from when it was last saved. 30 days by default. */
+  /** How long the time of a URL is kept after it was last saved; 30 days by default. */
   rememberMs?: number;
 }
 

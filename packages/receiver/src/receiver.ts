@@ -4,8 +4,8 @@ import { areEqual, signatureCheck } from './signature.ts';
 
 /**
  * Handles the events of one topic in a delivery, in their order. If any handler throws, or returns ids of events that
- * failed, the bus repeats the whole delivery. If the handler is wrapped in `onlyNewest`, it then gets only the events
- * that it has not handled yet.
+ * failed, the bus repeats the whole delivery. A handler wrapped in `onlyNewest` then gets only the events that it has
+ * not handled yet.
  */
 export type Handler<Data = unknown> = (
   events: ReceivedEvent<Data>[],
@@ -221,8 +221,8 @@ export class Deliveries {
   }
 
   /**
-   * Answers a delivery that was handled before. A repeat may bring a new drop notice: the bus sends a notice with
-   * whichever attempt comes next, and forgets the notice once the attempt is accepted.
+   * Answers a repeat of a handled delivery. It may bring a new drop notice, which the bus sends with the next attempt
+   * of any batch.
    */
   async #repeated(delivery: Delivery): Promise<Answer> {
     try {
@@ -253,9 +253,8 @@ export class Deliveries {
   }
 
   /**
-   * Warns once for each topic without a handler that its events are ignored. Without the warning, a misspelt topic in
-   * `on` would lose events unnoticed, because the bus gets the answer 204. A receiver without any handler gets no
-   * warning: it wants only `bustCache`.
+   * Warns once for each topic without a handler. Otherwise a misspelt topic in `on` would lose events unnoticed,
+   * because the bus gets the answer 204. A receiver without any handler wants only `bustCache`, and gets no warning.
    */
   #warnOfIgnored(events: readonly ReceivedEvent[]): void {
     const { on } = this.#options;
@@ -350,8 +349,8 @@ function byTopic(
 }
 
 /**
- * Returns true if `on` has a handler for the topic. The handler may be a method of the class of `on`. Methods that
- * every object has, such as `constructor`, are not handlers, although a topic may have such a name.
+ * Returns true if `on` has a handler for the topic. `on` may be an object of a class that has handlers as methods.
+ * Methods that every object has, such as `constructor`, are no handlers.
  */
 function hasHandler(on: Record<string, Handler | undefined>, topic: string): boolean {
   return Boolean(on[topic]) && (Object.hasOwn(on, topic) || !(topic in Object.prototype));
@@ -386,7 +385,7 @@ function refuseWrongHandlers(on: unknown): void {
 
 /**
  * Returns the values of an option. Throws TypeError if the option is undefined or empty, for example because an
- * environment variable is not set. Otherwise deliveries would be accepted without the check that the option stands for.
+ * environment variable is not set: without a value, deliveries would be accepted unchecked.
  */
 function valuesOf(options: ReceiverOptions, name: 'uuid' | 'signingSecret'): readonly string[] {
   if (!(name in options)) return [];

@@ -29,7 +29,7 @@ interface SignedHeaders {
   signature: string | undefined;
 }
 
-/** Checks a signature. The version (`v1,` or `v1a,`) was removed from it, and its Base64 was decoded. */
+/** Checks a signature that was decoded from Base64, without its version (`v1,` or `v1a,`). */
 type Check = (signature: Buffer) => boolean;
 
 interface Verifier {
