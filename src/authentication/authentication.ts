@@ -62,9 +62,9 @@ export class Authentication {
   }
 
   /**
-   * Resolves with the caller of a request, whatever the caller's role is. `roles` are the roles that may make the API
-   * call. They are not checked here, but named in the text of the error unauthenticated. Throws unauthenticated,
-   * too_many_failures, too_many_nonces, bad_header or StorageUnavailable.
+   * Resolves with the caller of a request, whatever its role is. `roles` are the roles that may make the API call; they
+   * are only named in the text of the error unauthenticated. Throws unauthenticated, too_many_failures,
+   * too_many_nonces, bad_header or StorageUnavailable.
    */
   async callerOf(request: IncomingMessage, roles: readonly Role[]): Promise<Caller> {
     const verdict = await this.#judge(request);
@@ -86,8 +86,8 @@ export class Authentication {
 
   /**
    * Judges the credentials of a request again, because they may have become invalid since `callerOf`. Resolves with the
-   * caller and its current scopes. The client is read from Redis, or from a cache that is up to a second old. Throws
-   * unauthenticated or StorageUnavailable.
+   * caller and its current scopes, read from Redis or from a cache that is up to a second old. Throws unauthenticated
+   * or StorageUnavailable.
    */
   async judgeAgain(request: IncomingMessage, caller: Caller, from: 'redis' | 'cache'): Promise<Caller> {
     // The keys of root and viewer change only with a restart, so they are not checked again.

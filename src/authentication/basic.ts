@@ -28,9 +28,9 @@ export class Basic extends BasicStrategy {
   readonly #credentials: Credentials;
   readonly #clients: Pick<ClientDirectory, 'cached'>;
   /**
-   * The last correct credentials of each client. Comparing a request with them is cheaper than hashing its credentials,
-   * and saves a twelfth of the CPU of a publish. An entry lasts as long as the Client object that is its key.
-   * For a client in Redis, `ClientDirectory` replaces this object after a second, so a new secret is noticed.
+   * The last correct credentials of each client. Comparing with them is cheaper than hashing, and saves a twelfth of
+   * the CPU of a publish. An entry lasts as long as its key, a Client object. For a client in Redis, `ClientDirectory`
+   * makes a new object after a second, so a new secret is noticed.
    */
   readonly #proved = new WeakMap<Client, Proved>();
 

@@ -77,13 +77,13 @@ export class Clients {
   }
 
   /**
-   * Makes a client without a secret, or changes a client. A repeat is harmless. `scopes` say which topics the client
-   * may publish to and subscribe to. Subscriptions and joins that need other topics end, and triggers for other topics
-   * are paused. `ended` has the tokens of the ended joins.
-   * - With a name: makes the client, or gives an existing client this name and these scopes. If the client has a
-   *   secret, changes nothing, and the outcome is `has_secret`.
-   * - Without a name: changes only the scopes of an existing client, which may have a secret. If there is no such
-   *   client, the outcome is `client_not_found`.
+   * Makes a client without a secret, or changes a client. `scopes` are the topics that the client may publish to and
+   * subscribe to. Subscriptions and joins that need other topics end, and triggers for other topics are paused. `ended`
+   * has the tokens of the ended joins. A repeat is harmless.
+   * - With a name: makes the client, or changes its name and scopes. If it has a secret, nothing changes, and the
+   *   outcome is `has_secret`.
+   * - Without a name: changes only the scopes of a client, which may have a secret. If there is no such client, the
+   *   outcome is `client_not_found`.
    */
   async register(
     name: string | undefined,
@@ -99,8 +99,8 @@ export class Clients {
   }
 
   /**
-   * Makes a new secret for a client and returns it. The present secret stays valid for `graceMs`, and older ones end at
-   * once. With `secretAt`, the present secret is replaced only if it was made at that time (ms).
+   * Makes a new secret for a client and returns it. The present secret stays valid for `graceMs`, and older ones end
+   * now. With `secretAt`, the present secret is replaced only if it was made at that time (ms).
    */
   async rotate(token: string, graceMs: number, secretAt?: number): Promise<Rotated> {
     const secret = newSecret();
@@ -184,12 +184,11 @@ export class Clients {
   }
 
   async #read(token: string): Promise<Client | undefined> {
-    // These reads are not in a MULTI, because a full Redis refuses a MULTI even for reads. So the client can change
-    // between two reads, and their order matters.
-    // - The present secret is read before the former one. A secret that becomes the former one between the two reads is
-    //   then found twice, and not missed.
-    // - The name is read last, and a client without a name is not found. If the name were read first, a client that is
-    //   removed after that would look like a client without a secret, whose token alone is accepted.
+    // These reads are no MULTI, because a full Redis refuses every MULTI. So the client can change between two reads.
+    // - The present secret is read before the former one. A secret that becomes the former one meanwhile is then found
+    //   twice, and not missed.
+    // - The name is read last, and a client without a name is not found. Otherwise a client that is removed after the
+    //   name was read would look like a client without a secret, whose token alone is accepted.
     const [fields, former, name] = await this.#control.command((redis, keys) =>
       replies(
         redis

@@ -9,8 +9,7 @@ import { readScopes, scopeList } from './scope.ts';
 const CLIENTS_PER_SCAN = 300;
 
 /**
- * The fields of a client that are copied from the control partition to each other partition. Scripts there check
- * whether the client's scopes permit a trigger.
+ * The fields of a client that every partition has, so that its scripts can check whether the scopes permit a trigger.
  */
 interface KnownClient {
   token: string;
@@ -18,24 +17,21 @@ interface KnownClient {
   scopes: Scopes;
 }
 
-/**
- * Registers or changes a client in one partition, as `Clients.register` describes. In any partition but the control
- * partition, this makes or changes the copy of the client. A repeat is harmless.
- */
+/** Registers or changes a client in one partition, as `Clients.register` describes. A repeat is harmless. */
 export function registerIn(
   partition: Partition,
   { token, name, scopes }: Pick<KnownClient, 'token' | 'scopes'> & { name: string | undefined },
 ): Promise<Reply<'register_client'>> {
-  // `keepsName` tells the script to leave the client's name as it is. An empty `name` cannot mean this: another program
-  // may have stored an empty name in the control partition, and then the copy gets the empty name too.
+  // `keepsName` leaves the client's name as it is. An empty `name` sets an empty name, which a client that another
+  // program has stored may have.
   const named = { name: name ?? '', keepsName: name === undefined };
   return partition.run('register_client', { token, ...named, scopes: scopeList(scopes) });
 }
 
 /**
  * Makes the copies of clients in the partition `other` equal to the clients in the control partition. Ends joins that
- * the scopes no longer permit; `ended` has their tokens. Skips a client that has a key of a wrong type in Redis, so
- * that one damaged client does not stop the copying of others; `error` is the error of the first skipped client.
+ * the scopes no longer permit; `ended` has their tokens. Skips each client that has a key of a wrong type in Redis;
+ * `error` is the error of the first skipped client.
  */
 export async function repairCopies(
   control: Partition,
@@ -61,8 +57,8 @@ export async function repairCopies(
       if (now) ended.push(...(await registerIn(other, now)).ended);
     }
   };
-  // Removes copies of clients that are not in the control partition. Such a client was removed. It is not a new client,
-  // because a new client is stored in the control partition first.
+  // Removes copies of clients that are not in the control partition. None of these clients is new, because a new client
+  // is stored in the control partition first.
   const removeOthers = async (tokens: string[]) => {
     const clients = await readKnown(control, tokens);
     for (const token of tokens) if (!clients.has(token)) await other.run('remove_client', { token });
@@ -77,8 +73,8 @@ export async function addCopy(control: Partition, other: Partition, token: strin
   const client = (await readKnown(control, [token])).get(token);
   if (!client) return false;
   await registerIn(other, client);
-  // If the client was removed meanwhile, its removal may have reached `other` before the copy was made. The copy is
-  // then removed here.
+  // If the client is gone now, it may have been removed from `other` before the copy was made. So the copy is removed
+  // here.
   if ((await readKnown(control, [token])).has(token)) return true;
   await other.run('remove_client', { token });
   return false;

@@ -41,8 +41,8 @@ export class ClientDirectory {
   }
 
   /**
-   * Resolves with the client as it is now: neither cached nor found by a lookup that began earlier. Call this before
-   * refusing credentials. Throws as `find` does.
+   * Resolves with the client as it is now: neither cached nor found by a lookup that is already under way. Call this
+   * before refusing credentials. Throws as `find` does.
    */
   findNow(token: string): Promise<Client | undefined> {
     return this.#look(token).lookup;

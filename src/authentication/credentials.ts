@@ -69,7 +69,7 @@ export class Credentials {
 
   /**
    * True for texts that no new client may have as its token: `root`, `viewer` and their keys. `viewer` is reserved even
-   * without a viewer key: if one were set later, a client with the token `viewer` could not log in to the console.
+   * without a viewer key. If this key were set later, a client `viewer` could not log in to the console.
    */
   isReserved(text: string): boolean {
     return KEY_USERS.some((user) => user === text) || this.#holderOf(text) !== undefined;
@@ -108,9 +108,9 @@ export class Credentials {
   }
 
   /**
-   * Resolves with the caller of a session, with its current scopes. `proof` is what `sessionProof` made of the
-   * credential at login. Resolves with undefined if the client was removed, or if this credential is no longer valid.
-   * Throws StorageUnavailable if the client cannot be looked up.
+   * Resolves with the caller of a session, with its current scopes, or with undefined if the client was removed or its
+   * credential is no longer valid. `proof` is what `sessionProof` made of the credential at login. Throws
+   * StorageUnavailable if the client cannot be looked up.
    */
   async callerWith(role: Role, token: string | undefined, proof: string): Promise<Caller | undefined> {
     if (role !== 'client') {
@@ -124,8 +124,7 @@ export class Credentials {
 
   /**
    * Resolves with a digest of the credential with which the caller has logged in. The session stores this digest, and
-   * `callerWith` compares it with the digests of the credentials that are valid then. The session ends when none is
-   * equal.
+   * lasts while a valid credential of the caller has the same digest.
    */
   async sessionProof(caller: Caller, password: string): Promise<string> {
     if (caller.role !== 'client')
@@ -135,9 +134,9 @@ export class Credentials {
   }
 
   /**
-   * Looks up the client and judges it. Waits first for a lookup that is under way, if there is one. This lookup may
-   * have begun before the credentials became valid. So credentials are refused only after a lookup that began later.
-   * Calls share that later lookup too: many wrong credentials at once cost only two lookups.
+   * Looks up the client and judges it. If a lookup is under way already, its result is tried first. It may accept the
+   * credentials, but not refuse them, because it may have begun before they became valid. Only a lookup that began
+   * after this call may refuse them. Simultaneous calls share these two lookups.
    */
   async #judgeFound(user: string, judge: (client?: Client) => Verdict): Promise<Verdict> {
     const earlier = this.#clients.underWay(user);

@@ -17,14 +17,14 @@ const COUNT_TYPE = 'u16';
 const MAX_COUNTED = 65_535;
 
 /**
- * Counts failed authentications by address and minute, for all processes together. Two addresses share a counter with a
+ * Counts failed authentications of all processes, by address and minute, in Redis. Two addresses share a counter with a
  * chance of 1 in 65,536. So callers must let correct credentials in, however high the count is.
  */
 export class FailedLogins {
   readonly #control: Partition;
   readonly #max: number;
   readonly #log: Log;
-  /** For each counter, the failures of this minute. The newest ones of other processes may be missing. */
+  /** For each counter, the failures of this minute. Failures that other processes have just counted may be missing. */
   readonly #counts = new Uint16Array(BUCKETS);
   #minute = 0;
   #isReported = false;

@@ -40,8 +40,7 @@ export class LastSeen {
       for (const slice of slicesOf(tokens, MAX_CLIENTS_PER_CALL))
         await this.#control.run('note_seen', { tokens: slice });
     } catch (error) {
-      // Until these clients call again, listings show older times for them. A client that calls again after a minute is
-      // queued again.
+      // Listings show older times for these clients until they call again after a minute or more.
       this.#log.debug({ err: error }, 'could not store which clients have called');
     }
   }

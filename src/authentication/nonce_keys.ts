@@ -29,16 +29,16 @@ export interface NonceKey {
 }
 
 /**
- * The random keys that sign Digest nonces, one for each hour. All processes share them through Redis. A restart or
- * failover may make Redis forget which nonces were used. A script then replaces the keys: all older nonces become
- * invalid, and nobody can send a recorded request again.
+ * The random keys that sign Digest nonces, one for each hour. All processes share them through Redis. After a restart
+ * or failover, Redis may have forgotten which nonces were used. A script then replaces the keys, so that nobody can
+ * send a recorded request with an old nonce again.
  */
 export class NonceKeys {
   readonly #control: Partition;
   #keys: readonly NonceKey[] = [];
   /**
-   * The value of `Partition.connections` when the keys were fetched. If the value is higher now, this process has
-   * reconnected, perhaps to a Redis with other keys, so it fetches the keys again.
+   * The value of `Partition.connections` when the keys were fetched. A higher value means that this process has
+   * reconnected, perhaps to a Redis with other keys, and must fetch them again.
    */
   #connection: number | undefined;
   /** The clock of Redis minus the monotonic clock of this process. */
@@ -58,7 +58,7 @@ export class NonceKeys {
   }
 
   /**
-   * Returns the key for new nonces. Returns undefined if `load` must be called first. This is so at the start, after a
+   * Returns the key for new nonces. Returns undefined if `load` must be called first: at the start, after a
    * reconnection (Redis may have another key then), and if this process lacks the key of the present hour.
    */
   current(): Buffer | undefined {
@@ -96,9 +96,8 @@ export class NonceKeys {
     });
     const oldestHour = Math.floor(nowMs / HOUR_MS) - KEPT_HOURS;
     const known = this.#keys.filter(({ hour }) => hour >= oldestHour);
-    // A known key that Redis lacks counts as replaced, so that its nonces are refused. Redis must have lost data, and
-    // so it no longer knows which nonces were used. If nonces of this key were accepted, somebody could send a recorded
-    // request again.
+    // A known key that Redis lacks counts as replaced, so that its nonces are refused. Redis must have lost data,
+    // perhaps also which nonces were used. Otherwise somebody could send a recorded request again.
     for (const each of known) each.replaced = keys.find(({ key }) => key.equals(each.key))?.replaced ?? true;
     this.#keys = [...known, ...keys.filter(({ key }) => !known.some((each) => each.key.equals(key)))];
     this.#connection = connection;

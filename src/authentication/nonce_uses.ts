@@ -19,15 +19,15 @@ const NONCE_USES_KEPT_MS = NONCE_LIFE_MS + 2 * NONCE_AHEAD_MS;
 /** Maximum nonce uses in one script call. 1000 take Redis about 2 ms. */
 const MAX_USES_PER_CALL = 1000;
 /**
- * One script call takes nonce uses of many requests. It waits at most this many turns of the event loop for more of
- * them. With 64 connections, four turns gather some 55 uses, and two turns 23. Compared with two, four turns save the
- * web process 3 % of its CPU and Redis 9 %, and answers do not come later.
+ * Maximum turns of the event loop for which nonce uses are collected for one script call. With 64 connections, four
+ * turns collect some 55 uses, and two turns 23. Compared with two, four turns save the web process 3 % of its CPU and
+ * Redis 9 %, and answers do not come later.
  */
 const MAX_LOOP_TURNS = 4;
 
 /**
- * Bytes of Redis's memory for a nonce with up to 512 requests. This is one unit of the client's quota for nonces. Each
- * further 512 requests with the nonce take one more unit.
+ * The unit of a client's quota for nonces: bytes of Redis's memory for a nonce with up to 512 requests. Each further
+ * 512 requests with the nonce take one more unit.
  */
 const NONCE_BYTES = 300;
 /**
@@ -39,10 +39,13 @@ const MAX_CLIENT_NONCES = 100_000;
 /** One use of a nonce, which was signed with `key`. `client` is a client's token, `root` or `viewer`. */
 type NonceUse = Arguments<'nonce_uses'>['uses'][number];
 
-/** lua/authentication/nonce_uses.lua says what each outcome means. */
+/**
+ * The outcome of a nonce use. The request is accepted only after `consumed`; lua/authentication/nonce_uses.lua explains
+ * the others.
+ */
 export type UseOutcome = Exclude<Reply<'nonce_uses'>[number], 'too_many_nonces'>;
 
-/** Consumes uses of Digest nonces for all processes together, so that each use is accepted only once. */
+/** Notes in Redis which Digest nonce uses were accepted, so that no two processes accept the same one. */
 export class NonceUses {
   readonly #redisMaxBytes: () => number;
   readonly #batcher: Batcher<NonceUse, Reply<'nonce_uses'>[number]>;
