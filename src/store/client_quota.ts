@@ -18,10 +18,9 @@ export function clientBytes(redisMaxBytes: number): number {
 }
 
 /**
- * Returns the quota of a client: how many keys (idempotency keys or nonce uses) it may store at once. A used-up quota
- * refills within the time for which Redis keeps each key. So the client can store a second quota before the keys of the
- * first have expired. The quota is `max`, or less if two quotas of keys with `keyBytes` each would take more than
- * MAX_PERCENT of `redisMaxBytes`.
+ * Returns the quota of a client: how many keys (idempotency keys or nonce uses) it may store before it must wait. The
+ * quota is `max`, or less if Redis has little memory: two quotas of keys with `keyBytes` each must fit in MAX_PERCENT
+ * of `redisMaxBytes`. A client may store two quotas, because the first refills before its keys have expired.
  */
 export function clientQuota(max: number, keyBytes: number, redisMaxBytes: number): number {
   return Math.max(1, Math.min(max, Math.floor(clientBytes(redisMaxBytes) / keyBytes / 2)));

@@ -16,12 +16,14 @@ const MAX_WAIT_MS = 2000;
  * a new master may soon be ready.
  */
 const REPLICATED_MAX_WAIT_MS = 500;
-/** Maximum time to connect to a Redis with replicas, or to ask a sentinel: short, as a dead host never answers. */
+/**
+ * Maximum time to connect to a Redis with replicas, or to ask a sentinel. It is short, because a dead host never
+ * answers.
+ */
 const REPLICATED_SILENCE_MS = 2000;
 const REPLICA_WARNING_MS = 60_000;
 
-// The options of ioredis, except `replyMapping`. The type RedisOptions allows undefined for this option, but the
-// constructors of ioredis do not, so the code would not compile.
+// The options of ioredis, without `replyMapping`: RedisOptions permits undefined for it, but the constructors do not.
 type Options = Omit<RedisOptions, 'replyMapping'>;
 
 export type RedisTls = Config['redisTls'];
@@ -34,11 +36,11 @@ function commonOptions(url: string, log: Log, tls: RedisTls): Options {
   const encryption = { rejectUnauthorized: tls.verify, ...(tls.ca !== undefined && { ca: tls.ca }) };
   return {
     ...(usesTls(url) && { tls: encryption }),
-    // Otherwise ioredis would send its own name and version to Redis, and the ACL would have to permit CLIENT SETINFO.
+    // Client info is the name and version of ioredis. To send it, the ACL would have to permit CLIENT SETINFO.
     disableClientInfo: true,
     // A command whose reply was lost must not be sent again, because Redis may have applied the command already.
     autoResendUnfulfilledCommands: false,
-    // With 0, the loss of the connection makes pending commands fail. With null, they would never end in ioredis 6.
+    // With 0, pending commands fail when the connection is lost. With null, they would never end in ioredis 6.
     maxRetriesPerRequest: 0,
     reconnectOnError: reconnectFromReplica(log),
     socketTimeout: SILENCE_MS,
@@ -46,8 +48,8 @@ function commonOptions(url: string, log: Log, tls: RedisTls): Options {
 }
 
 /**
- * Returns why Redis cannot be reached. If TLS may be the cause, because the URL has the wrong scheme (`redis:` for a
- * Redis with TLS, or the reverse) or because the certificate is not trusted, also says so.
+ * Returns why Redis cannot be reached. Also says so if TLS may be the cause: the URL has the wrong scheme (`redis:` for
+ * a Redis with TLS, or the reverse), or the certificate is not trusted.
  */
 export function reasonOf(error: NodeJS.ErrnoException, url: string): string {
   return messageOf(error) + adviceOnTls(error, url);
@@ -82,8 +84,8 @@ export function connectOne(url: string, log: Log, tls = WELL_KNOWN): Redis {
   let told: string | undefined;
   let wasReady = false;
   redis.on('error', (error: Error & { command?: { name: string } }) => {
-    // If Redis refuses SELECT, ioredis would go on in database 0, which may belong to another bus. So the connection is
-    // made anew.
+    // If Redis refuses SELECT, ioredis would use database 0, which may belong to another bus. So the connection is made
+    // anew.
     if (error.command?.name === 'select') redis.disconnect(true);
     // ioredis reports this error if the process itself closes a connection that is not ready yet. This is no failure,
     // so nothing is logged.
@@ -103,8 +105,8 @@ export function connectOne(url: string, log: Log, tls = WELL_KNOWN): Redis {
 }
 
 /**
- * Returns a function that makes ioredis connect again if an error says that this Redis is now a replica. The sentinels
- * or the DNS name should then lead to the new master. The command that got the error still fails.
+ * Returns a function that tells ioredis to connect again if an error says that this Redis is now a replica. The
+ * sentinels or the DNS name should then lead to the new master. The command that got the error still fails.
  */
 function reconnectFromReplica(log: Log): (error: Error) => boolean {
   let warnedAtMs = Number.NEGATIVE_INFINITY;

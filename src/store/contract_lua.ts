@@ -45,8 +45,8 @@ function readRecord(shape: RecordShape, target: string): string[] {
   const values = singles.map(
     ([name, each], index) => `${snakeCase(name)} = ${converted(each as string, `argv[at + ${index}]`)}`,
   );
-  // The generated Lua makes the table with all fields at once, because adding a field later takes Redis half a
-  // microsecond. A list is false until it is read.
+  // The table constructor has all fields, because adding a field later takes Redis half a microsecond. A list is false
+  // until it is read.
   const lists = fields.slice(singles.length).map(([name]) => `${snakeCase(name)} = false`);
   return [
     `${target} = { ${[...values, ...lists].join(', ')} }`,

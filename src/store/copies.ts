@@ -1,14 +1,13 @@
 /**
- * How many bytes of a long event count as one copy (an event for one subscriber). Storing these bytes takes Redis as
- * long as storing a copy of a short event.
+ * A long event counts as one copy (an event for one subscriber) per this many bytes. Storing them takes Redis as long
+ * as storing a short event.
  */
 export const BYTES_PER_COPY = 400;
 
 /**
  * Maximum copies (events times subscribers) of one publication, and of one script call for an outbox, a join or
- * triggers. A script call stops at its maximum, and leaves the rest to a later call. The maximum protects Redis: making
- * 100,000 copies blocks it for 25 to 30 ms and takes up to 40 MB, and Redis does not interrupt a script when memory
- * runs out.
+ * triggers. Such a script call leaves what exceeds its maximum to a later call. Making 100,000 copies blocks Redis for
+ * 25 to 30 ms and takes up to 40 MB, and Redis does not interrupt a script when memory runs out.
  */
 export const MAX_COPIES = {
   /** Maximum copies that one publication makes. A larger one is refused, unless it is a single event. */

@@ -29,8 +29,7 @@ const KEY_SHAPES = (Object.keys(LAYOUT) as KeyName[]).map((name) => {
 
 /**
  * The patterns of LAYOUT, grouped by their text before the first colon (`head`). In a group, patterns with more fixed
- * text come first, and a key gets the first pattern that it matches. So the key `topics:owned:{token}`, for example,
- * does not get the pattern `topics:{token}`, which it matches too.
+ * text come first, so that a key like `topics:owned:x` gets the pattern `topics:owned:{token}`, not `topics:{token}`.
  */
 const BY_HEAD = Map.groupBy(
   KEY_SHAPES.sort((one, other) => other.fixed - one.fixed),

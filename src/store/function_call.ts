@@ -3,14 +3,14 @@ import type { ScriptArgument } from './contract.ts';
 import { Packed, packedUtf8 } from './packed.ts';
 
 /**
- * A command that is longer than this is converted to bytes in parts. Converting 240 KB at once took twice as long,
- * because V8 allocates strings of more than 128 KiB in a slower way.
+ * A command that is longer than this is converted to bytes in parts, because V8 is slow to allocate strings of more
+ * than 128 KiB. Converting 240 KB as one string took twice as long.
  */
 const PART_LENGTH = 65_536;
 
 /**
- * The command `FCALL` for a function with one key, made faster. Where ioredis would convert or copy the arguments one
- * by one, this class joins them to one string and converts that to bytes. The reply has Buffers, not strings.
+ * The command `FCALL` for a function with one key. ioredis would convert or copy the arguments one by one; to be
+ * faster, this class joins them to one string and converts that to bytes. The reply has Buffers, not strings.
  */
 export class FunctionCall extends Command {
   readonly #name: string;

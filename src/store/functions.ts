@@ -7,7 +7,7 @@ import { FunctionCall } from './function_call.ts';
 import { type FunctionLibrary, functionName, LIBRARIES } from './function_library.ts';
 import type { Replicas } from './replicas.ts';
 
-/** If Redis refuses functions, scripts are run by EVALSHA for this time. Then functions are tried again. */
+/** If Redis refuses functions, scripts are run by EVALSHA for this long before functions are tried again. */
 const FALLBACK_MS = 10_000;
 
 const MISSING = /^ERR Function not found/;
@@ -45,8 +45,8 @@ export class Functions {
   readonly load = sharing((redis: Redis) => this.#load(redis));
 
   /**
-   * `key` is the only key that each FCALL declares. It begins with the prefix of all keys of the partition, so that the
-   * function knows the prefix. A cluster sends the call to the master of `key`.
+   * `key` is the only key that each FCALL declares. A cluster sends the call to the master of `key`, and the function
+   * reads the prefix of the partition's keys from it.
    */
   constructor(library: FunctionLibrary, key: string, { log, replicas }: FunctionsOptions = {}) {
     this.#library = library;
@@ -56,9 +56,9 @@ export class Functions {
   }
 
   /**
-   * Runs a script as a Redis function (FCALL) and returns its reply. Redis may refuse functions, because its memory is
-   * full or its ACL forbids them. Then this call and all calls of the next FALLBACK_MS call `instead`, which must run
-   * the same script by EVALSHA. Any other error of Redis is thrown unchanged.
+   * Runs a script as a Redis function (FCALL) and returns its reply. If Redis refuses functions, because its memory is
+   * full or its ACL forbids them, calls `instead`, which must run the same script by EVALSHA. All calls within the next
+   * FALLBACK_MS do so too. Any other error of Redis is thrown unchanged.
    */
   async call(
     redis: Redis,

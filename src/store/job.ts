@@ -7,9 +7,9 @@ export const QUEUES = ['main', 'aux'] as const;
 export type QueueName = (typeof QUEUES)[number];
 
 /**
- * The names of the shares. A share limits how many workers may deliver at a time to all subscribers of one kind
- * together: `slow` is for slow or new subscribers, `failing` for failing ones, and `joins` for joins. The script
- * `acquire` and the listing of jobs go through the shares in this order.
+ * The names of the shares. A share limits how many workers may deliver to all subscribers of one kind together: `slow`
+ * to slow or new ones, `failing` to failing ones, and `joins` to joins. The script `acquire` and the listing of jobs go
+ * through the shares in this order.
  */
 export const SHARES = ['slow', 'failing', 'joins'] as const;
 export type Share = (typeof SHARES)[number];
@@ -30,8 +30,8 @@ export function packJob(name: string, args: unknown[] = []): Buffer {
 }
 
 /**
- * Every packed job that delivers a batch begins with these bytes (as Latin-1 text), and the UID of the batch follows.
- * The bytes are made by packing a job with 20 dashes in place of the UID, which are then cut off.
+ * A packed job that delivers a batch is these bytes (as Latin-1 text), followed by the UID of the batch. They are made
+ * by packing a job with 20 dashes as its UID, and cutting off the dashes.
  */
 const DELIVERS = packJob('batch', ['-'.repeat(20)])
   .toString('latin1')

@@ -2,9 +2,8 @@ type RedisType = 'set' | 'hash' | 'list' | 'zset' | 'string' | 'stream';
 
 /**
  * Every key of the data layout, with its Redis type; INTERNALS.md explains them. The functions that make keys, such as
- * `keys.batch(bid)`, are made from this table, for TypeScript and for scripts. To find the code that uses a key, find
- * its pattern here, and search for the name before it. For `batches:gauges:event`, for example, search for
- * `gauge_events`.
+ * `keys.batch(bid)`, are made from this table, for TypeScript and for scripts. To find the code that uses a key, search
+ * for the name before its pattern: for `batches:gauges:event`, this is `gauge_events`.
  */
 export const LAYOUT = {
   topics: { pattern: 'topics', type: 'set' },
@@ -110,10 +109,10 @@ export const LAYOUT = {
 } as const satisfies Record<string, { pattern: string; type: RedisType }>;
 
 /**
- * Each script call declares one key: the partition's prefix and this text. By this key, a cluster finds the partition's
- * master. The key must not exist in Redis. While a cluster moves the partition to another master, key by key, the old
- * master refuses (ASK) a call whose declared key is missing. If the declared key existed, the old master might run the
- * script, which would fail half-way at the first key that has been moved.
+ * Each script call declares one key: the partition's prefix and this text. A cluster sends the call to the master of
+ * this key. The key must not exist in Redis. While the partition moves to another master, key by key, the old master
+ * refuses (ASK) a call whose declared key is missing. If the key existed, the script might run on the old master, and
+ * fail half-way at the first key that has been moved.
  */
 export const DECLARED_KEY = 'absent';
 

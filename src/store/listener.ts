@@ -5,20 +5,17 @@ import type { Log } from '../log.ts';
 import { type Connection, isForbidden, Master } from './master.ts';
 import { hashTag } from './tags.ts';
 
-/**
- * Interval of pings. They reveal a connection that was lost silently, which otherwise looks like one without messages.
- */
+/** Interval of pings. Without them, a connection that was lost silently would look like one without messages. */
 const PING_EVERY_MS = 30_000;
 /**
- * Wait between the loss of a connection and the next attempt to listen. It stays this short however often an attempt
- * fails, because this process misses all announcements until it listens again.
+ * Wait between the loss of a connection and the next attempt to listen. It does not grow when attempts fail, because
+ * this process misses all announcements until it listens again.
  */
 const LISTEN_AGAIN_MS = 100;
 
 /**
  * An object that listens to channels of Redis. Either all its channels have the same hash tag (the text in braces, as
- * in `{0}:wake:main`), or none has one. In a cluster, one master sends all messages on channels with the same hash tag,
- * so a connection to this master is enough.
+ * in `{0}:wake:main`), or none has one. So in a cluster, all messages on these channels come from one master.
  */
 interface Audience {
   readonly channels: readonly string[];

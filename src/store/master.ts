@@ -60,8 +60,8 @@ export class Master {
   /** The name of this Redis in errors. */
   readonly name: string;
   /**
-   * True after the ACL forbade a command of a script that `Partition` ran by `runPermitted` or `runNotingForbidden`.
-   * The script stopped half-way, and each repetition would make the script's first changes again. So the next
+   * True after the ACL forbade a command of a script that was run by `runPermitted` or `runNotingForbidden` of
+   * `Partition`. Such a script stops half-way, and a repetition would make its first changes again. So the next
    * `runPermitted` first checks that the ACL permits all commands.
    */
   wasForbidden = false;

@@ -7,17 +7,17 @@ import type { Partitions } from './partitions.ts';
 export type MemoryLimits = Pick<Config, 'redisMaxBytes' | 'redisMinFreeBytes'>;
 
 /**
- * For this long, a Redis must be above its high mark (see `Memory`) before the bus refuses publishes and drops data. A
- * shorter excess may be an error of measurement: Redis measures the buffers of its connections only once a second, so a
- * buffered reply of 255 MB may look like stored data for a second.
+ * A Redis must be above its high mark (see `Memory`) for this long before the bus refuses publishes and drops data. A
+ * shorter excess may be a buffered reply, of 255 MB for example. Redis measures its buffers only once a second; until
+ * then, a buffer looks like stored data.
  */
 export const LASTING_SHORTAGE_MS = 1100;
 
 /** All sizes are in bytes. */
 export interface Memory {
   /**
-   * Bytes of stored data, without the buffers of connections, replicas and AOF. Redis reports a buffer up to a second
-   * late; until then it counts as stored data here (see `LASTING_SHORTAGE_MS`).
+   * Bytes of stored data, without the buffers of connections, replicas and AOF. A new buffer may count as stored data
+   * for up to a second (see `LASTING_SHORTAGE_MS`).
    */
   used: number;
   /** The smaller of the configured limit and Redis's `maxmemory`; 0 if neither is set. */
@@ -38,9 +38,8 @@ export async function readMemory(partition: Partition, limits: MemoryLimits): Pr
 const MEASURE_EVERY_MS = 5;
 
 /**
- * Waits until Redis has freed the memory of all deleted keys, which it does in the background. Returns true if Redis
- * still stores more than `target` bytes then. Returns false as soon as it stores no more than `target` bytes, or when
- * `signal` is aborted.
+ * Returns false as soon as Redis stores at most `target` bytes, or when `signal` is aborted. Returns true if Redis
+ * still stores more after it has freed the memory of all deleted keys, which it does in the background.
  */
 export async function staysAbove(
   target: number,
@@ -101,9 +100,8 @@ export function memoryIn(info: string, limits: MemoryLimits): Memory {
 }
 
 /**
- * Returns how many bytes of Redis's memory are buffers: those of clients, and those for replicas and the AOF. For
- * replicas and the AOF, INFO has two figures: the sum of two fields, and `mem_not_counted_for_evict`, which may include
- * other buffers. The larger figure counts.
+ * Returns how many bytes of Redis's memory are buffers for clients, replicas and the AOF. Those for replicas and the
+ * AOF are the sum of two fields of INFO or, if that is larger, the field `mem_not_counted_for_evict`.
  */
 function bufferBytesIn(info: string): number {
   const replicasAndAof =
@@ -128,8 +126,8 @@ export function infoField(info: string, name: string): string | undefined {
 
 /**
  * Returns the high and the low mark, by the rules of the Ruby Routemaster. Above the high mark, the bus refuses
- * publishes, and drops data down to the low mark. The high mark is `max` minus `minFree`, and the low mark is `max`
- * minus twice `minFree`. If `minFree` is a quarter of `max` or more, the marks are 90 % and 80 % of `max`.
+ * publishes, and drops data down to the low mark. The marks are `max` minus `minFree`, and `max` minus twice `minFree`.
+ * But if `minFree` is a quarter of `max` or more, they are 90 % and 80 % of `max`.
  */
 function marks(max: number, minFree: number): { highMark: number; lowMark: number } {
   if (max === 0) return { highMark: Number.POSITIVE_INFINITY, lowMark: Number.POSITIVE_INFINITY };

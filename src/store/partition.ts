@@ -87,8 +87,8 @@ export class Partition {
   }
 
   /**
-   * Number of times that this process has connected to Redis. When this number grows, Redis may have failed and lost
-   * data. So code that keeps data of Redis in memory must then read the data again.
+   * Number of times that this process has connected to Redis. When it grows, Redis may have failed and lost data, so
+   * code that keeps data of Redis in memory must read the data again.
    */
   get connections(): number {
     return this.master.connections;
@@ -106,10 +106,9 @@ export class Partition {
   }
 
   /**
-   * Does the same as `run`, for scripts that the caller repeats until they succeed. If the ACL forbids a command of a
-   * script, the changes before that command stay. Each repetition would make them again, for example store an event
-   * twice. So after such an error, throws StorageForbidden without running the script, until the ACL permits all
-   * commands.
+   * Like `run`, for scripts that the caller repeats until they succeed. If the ACL forbids a command of a script, the
+   * changes before that command stay, and a repetition would make them again, such as store an event twice. So after
+   * such an error, this throws StorageForbidden without running a script, until the ACL permits all commands.
    */
   async runPermitted<N extends ScriptName>(name: N, args: Arguments<N>): Promise<Reply<N>> {
     if (this.master.wasForbidden) {
@@ -121,8 +120,8 @@ export class Partition {
   }
 
   /**
-   * Does the same as `run`, for scripts that end what a worker has begun, and so do not wait until the ACL permits all
-   * commands. But if the ACL forbids a command of this script, scripts of `runPermitted` wait from then on.
+   * Like `run`, for scripts that end what a worker has begun: they run even while `runPermitted` refuses to run
+   * scripts. If the ACL forbids a command of such a script, `runPermitted` refuses from then on.
    */
   async runNotingForbidden<N extends ScriptName>(name: N, args: Arguments<N>): Promise<Reply<N>> {
     try {
@@ -160,8 +159,8 @@ export class Partition {
 
   /**
    * Handles an error of a command that reads a key. If another program has stored another type of value under this key,
-   * returns undefined, so that a listing can leave out the key and show everything else. Logs only the pattern of the
-   * key, because the key itself may have a credential. Throws any other error.
+   * returns undefined, so that a listing can leave out the key. Logs only the pattern of the key, because the key
+   * itself may have a credential. Throws any other error.
    */
   readonly skip = (error: unknown): undefined => {
     if (!isWrongType(error)) throw error;
@@ -176,7 +175,10 @@ export class Partition {
     this.#log?.error({ skipped }, `another program has written keys of the bus. ${FIND_AND_RENAME}`);
   }
 
-  /** Yields what a scan finds, in portions. An element may come twice. `next` sends one SSCAN, HSCAN or the like. */
+  /**
+   * Yields what a scan finds, in one array for each command (SSCAN, HSCAN or the like) that `next` sends. An element
+   * may come twice.
+   */
   async *scan<T>(
     next: (redis: Redis, keys: Keyspace, cursor: string) => Promise<[cursor: string, found: T[]]>,
   ): AsyncGenerator<T[]> {

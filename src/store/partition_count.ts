@@ -29,7 +29,7 @@ export async function fixPartitionCount(control: Partition, wanted: Wanted): Pro
 
 /**
  * Throws BootError if the bus cannot start with this configuration, usually because the bus in this Redis has another
- * number of partitions. The message says what to do. Returns true if Redis has the number. Stores nothing.
+ * number of partitions. Returns true if Redis has the number. Stores nothing.
  */
 export async function checkPartitionCount(control: Partition, wanted: Wanted): Promise<boolean> {
   const { master } = control;
@@ -58,7 +58,7 @@ export async function checkPartitionCount(control: Partition, wanted: Wanted): P
 
 /**
  * Throws BootError if this Redis has the data of a bus whose keys have no hash tags: one with a single partition, or a
- * Ruby Routemaster. A bus whose keys have hash tags would not find that data, and never deliver it.
+ * Ruby Routemaster. A bus whose keys have hash tags would neither find nor deliver that data.
  */
 async function refuseBesideOne(master: Master, prefix: string): Promise<void> {
   const keys = keyspace(prefix);

@@ -67,8 +67,8 @@ export class Partitions {
   }
 
   /**
-   * Returns the partition that has a subscriber. A join is a subscriber too. It is stored in the partition of its
-   * client, because scripts check a new join against the client's other joins.
+   * Returns the partition that has a subscriber. A join, which is a subscriber too, is in the partition of its client,
+   * because scripts check a new join against the client's other joins.
    */
   ofSubscriber(token: string): Partition {
     return this.#of(ownerOf(token));

@@ -7,10 +7,9 @@ import { msOf } from './replies.ts';
 export type ProcessCounts = Record<ProcessType, number>;
 
 /**
- * Makes this process count as alive until the returned function is called. The process listens to a channel on which
- * nothing is ever sent, and `countProcesses` counts the listeners. A killed process no longer listens, so it is no
- * longer counted. `onCounted` is called when Redis has confirmed that it counts the process, and again whenever a lost
- * connection is back.
+ * Makes `countProcesses` count this process until the returned function is called. The process listens to a channel on
+ * which nothing is ever sent, and the listeners are counted. So a killed process is no longer counted. `onCounted` is
+ * called when Redis counts the process, and again whenever a lost connection is back.
  */
 export function showPresence(
   listener: Listener,
@@ -22,8 +21,8 @@ export function showPresence(
 }
 
 /**
- * Counts the living processes of the bus. Returns undefined if the ACL does not permit PUBSUB, which older releases did
- * not need. Throws StorageUnavailable if Redis is away.
+ * Counts the living processes of the bus. Returns undefined if the ACL does not permit PUBSUB, which older releases of
+ * the bus did not need. Throws StorageUnavailable if Redis is away.
  */
 export async function countProcesses(control: Partition): Promise<ProcessCounts | undefined> {
   const channels = PROCESS_TYPES.map((type) => control.keys.processes(type));

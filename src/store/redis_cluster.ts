@@ -11,10 +11,9 @@ const NO_ADDRESSES =
   'the cluster names no address for any slot: assign the slots, and set cluster-announce-ip if there is only one node';
 
 /**
- * The masters of a Redis Cluster, with a connection to each, over which commands are sent. ioredis's Cluster serves
- * only to find out which master has which slots. It must not send commands. It would repeat a command whose reply was
- * lost, although Redis may have applied it. It would also send a command without a key, such as WAIT, to any one of the
- * masters, and not to the one that has just written.
+ * The masters of a Redis Cluster, with a connection to each. The class Cluster of ioredis only finds out which master
+ * has which slots. It sends no commands, for two reasons: it would repeat a command whose reply was lost, although
+ * Redis may have applied it; and it would send a command without a key, such as WAIT, to any one of the masters.
  */
 export class RedisCluster {
   readonly #cluster: Cluster;
@@ -63,9 +62,8 @@ export class RedisCluster {
   }
 
   /**
-   * Returns the error by which the node at `address` refuses the user or password; undefined if it accepts them. If
-   * `address` is undefined, no master is known. The reason may be that a node refuses the password, so the refusal of
-   * any node is returned.
+   * Returns the error with which the node at `address` refuses the user or password; undefined if it accepts them. If
+   * no master is known (`address` is undefined), returns the refusal of any node, because it may be why none is known.
    */
   refusalAt(address: string | undefined): Error | undefined {
     return address === undefined ? this.#refusals.values().next().value : this.#refusals.get(address);
@@ -80,8 +78,8 @@ export class RedisCluster {
   }
 
   /**
-   * Sets the name that CLIENT LIST shows for the connections to masters, also for those that are made later. A
-   * connection keeps its old name if the ACL forbids CLIENT SETNAME.
+   * Sets the name that CLIENT LIST shows for the present and later connections to masters. A connection keeps its old
+   * name if the ACL forbids CLIENT SETNAME.
    */
   async nameConnections(name: string): Promise<void> {
     this.#connectionName = name;
@@ -105,8 +103,8 @@ export class RedisCluster {
     await sleep(Math.max(0, this.#refreshedAtMs + REFRESH_MS - clock.monotonicMs()));
     const failure = await new Promise<unknown>((resolve) => this.#cluster.refreshSlotsCache(resolve));
     this.#refreshedAtMs = clock.monotonicMs();
-    // The refresh fails if no known node answers. The addresses of all nodes may have changed, so the cluster is found
-    // anew from the host names in the URL.
+    // The refresh fails if no known node answers. Perhaps all nodes have new addresses, so the cluster is found anew
+    // from the host names in the URL.
     if (failure && this.#cluster.status === 'ready') this.#cluster.disconnect(true);
   }
 
@@ -124,8 +122,7 @@ export class RedisCluster {
 
   /**
    * Closes the connections to nodes that have become replicas. Such a node may become a master again, with less data.
-   * The process must then connect anew, which increases `connections`. Code that keeps data of Redis in memory reads
-   * the data again when `connections` has grown.
+   * The process then connects anew, and `connections` grows. So code that keeps data of Redis in memory reads it again.
    */
   #leaveReplicas(): void {
     for (const redis of this.#cluster.nodes('slave')) if (redis.status !== 'wait') redis.disconnect();

@@ -2,12 +2,12 @@ import { clock } from '../clock.ts';
 import { sharing } from '../sharing.ts';
 import type { Partition } from './partition.ts';
 
-/** As long as callers ask for the time, the clock of this host is compared with that of Redis at this interval. */
+/** Interval at which the clock of this host is compared with Redis's clock, as long as callers ask for the time. */
 const COMPARE_EVERY_MS = 10_000;
 const RETRY_MS = 1000;
 /**
- * If the clock of this host jumps by more than this, it is compared with Redis's clock again at once. The clock jumps
- * if somebody sets it, or after the host has slept.
+ * If the clock of this host jumps by more than this, it is compared with Redis's clock before it is used again. A clock
+ * jumps when somebody sets it, or after the host has slept.
  */
 const MAX_STEP_MS = 500;
 
@@ -60,10 +60,10 @@ class RedisTime {
   }
 
   /**
-   * Redis reads its clock at an unknown moment between the request and the reply. So a comparison gives only the least
-   * and the greatest correction that can be right. A present correction between these two is kept. Any other becomes
-   * the nearer of the two. If the correction followed every slow reply, it could fall, and a later event could get an
-   * earlier time.
+   * Compares the clocks. Redis reads its clock at an unknown moment between the request and the reply, so only the
+   * least and the greatest possible correction are known. The present correction is kept if it lies between them,
+   * because a correction that falls could give a later event an earlier time. Otherwise it becomes the nearer of the
+   * two.
    */
   async #compare(): Promise<void> {
     this.#compareAtMs = clock.monotonicMs() + RETRY_MS;

@@ -57,8 +57,8 @@ export function usesTls(url: string): boolean {
 }
 
 /**
- * Returns the address in a `redis://` URL. Refuses a URL that ioredis would fail on, and a database that is not a
- * number, because ioredis would use database 0 instead.
+ * Returns the address in a `redis://` URL. Refuses a URL on which ioredis would fail, and a database that is not a
+ * number, for which ioredis would use database 0.
  */
 function atPort(url: string, { pathname, searchParams, username, password }: URL): Address {
   const refuse = refusing(AT_PORT);

@@ -33,12 +33,11 @@ export async function wrongTypes(partition: Partition): Promise<string[]> {
 
 /**
  * Returns a sentence that says what the ACL must grant to the Redis user: the pattern of the keys, the pattern of the
- * channels, or a command. `message` is the error of Redis; releases of Redis word it differently. Returns an empty text
- * if the error is about none of the three.
+ * channels, or a command. Returns an empty text if `message`, an error of Redis, is about none of the three.
  */
 function whatToGrant(message: string, prefix: string): string {
   // `prefix` may end with the hash tag of a partition, such as `{0}:`. The Redis user needs the keys of all partitions,
-  // so what is granted has `*` in place of the tag.
+  // so the granted pattern has `*` in place of the tag.
   const [begin, ...tags] = prefix.split('{');
   if (/access .*\bkeys?\b/.test(message)) {
     const keys = prefix === '' ? 'have no prefix' : `begin with "${prefix}"`;

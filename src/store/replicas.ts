@@ -41,14 +41,14 @@ export class Replicas {
   }
 
   /**
-   * Resolves with the reply to `sent`, the last command on this connection. Waits until enough replicas have all that
-   * Redis had written when it had run this command. Writes of other connections count too: a repeated publish writes
-   * nothing itself, but waits for what the first publish wrote. Throws the error of `sent`. Throws StorageUnavailable
-   * if too few replicas confirm, although Redis has run the command.
+   * Resolves with the reply to `sent`, the last command on this connection, when enough replicas have all that Redis
+   * had written up to this command. Writes of other connections count too: a repeated publish writes nothing itself,
+   * but waits for what the first publish wrote. Throws the error of `sent`, and StorageUnavailable if too few replicas
+   * confirm, although Redis has run the command.
    */
   async resultOnceReplicated<T>(redis: Redis, sent: Promise<T>): Promise<T> {
-    // To save a round trip, WAIT is sent without waiting for the reply to `sent`. But if an earlier WAIT is still
-    // running, the new one is sent after it.
+    // To save a round trip, WAIT is sent without waiting for the reply to `sent`. It waits only for an earlier WAIT to
+    // end.
     const [reply] = await Promise.all([sent, this.confirm(redis)]);
     return reply;
   }
@@ -68,9 +68,9 @@ export class Replicas {
   }
 
   /**
-   * Waits until the previous WAIT has ended. Then sends one WAIT for all callers that came meanwhile, which covers all
-   * commands that the connection has sent so far. If each caller sent its own, Redis would run them one after the
-   * other. With 16 partitions and no replica, publishes then took half a minute.
+   * Waits until the previous WAIT has ended. Then sends one WAIT for all callers that came meanwhile. If each caller
+   * sent its own, Redis would run them one after the other. With 16 partitions and no replica, publishes then took half
+   * a minute.
    */
   #wait(redis: Redis, waits: Waits): Promise<number> {
     waits.next ??= waits.ended.then(() => {

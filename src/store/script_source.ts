@@ -36,11 +36,10 @@ const MADE = {
 };
 
 /**
- * Commands that scripts use, but that are not in the module `store/commands`. When a process starts, the script
- * `try_commands` tries the commands in that module, and the process does not start if the ACL forbids one. These are
- * left out:
+ * Commands that scripts use, but that are not in the module `store/commands`. A process does not start if the ACL
+ * forbids a command in that module, as the script `try_commands` finds out. These are left out:
  *
- * - XADD, SPUBLISH: the bus works without XADD (only the audit uses it), and needs SPUBLISH only for channels with a
+ * - XADD, SPUBLISH: the bus works without XADD, which only the audit uses, and needs SPUBLISH only for channels with a
  *   hash tag.
  * - MEMORY, OBJECT: the ACL may permit only the one subcommand that the bus uses, so `try_commands` tries that.
  * - TIME: every script begins with it, so without it `try_commands` itself fails.
@@ -121,8 +120,7 @@ function includesOf(text: string): string[] {
 
 /**
  * Adds a module to `into`, after the modules that it includes. Throws if the module does not exist, or includes itself
- * through others. `users` is the chain of files that led to the module, for the error: each includes the next, and the
- * last includes the module.
+ * through others. The error shows `users`: the files that led to this module, each of which includes the next.
  */
 function addModule(
   name: string,
@@ -183,9 +181,9 @@ function keysIn(files: readonly { text: string }[]): string[] {
 }
 
 /**
- * Returns the source of the Lua function `keys_of`. It makes the table `keys` of a partition, whose functions make the
- * keys of the partition, such as `keys.batch(bid)`. Its argument is the only key of a script call (KEYS[1]): the prefix
- * of the partition, followed by DECLARED_KEY.
+ * Returns the source of the Lua function `keys_of`. Its argument is the only key that a script call declares: the
+ * prefix of a partition, followed by DECLARED_KEY. It returns the table `keys`, whose functions make the keys of this
+ * partition, such as `keys.batch(bid)`.
  */
 function keyspaces(names: readonly string[]): string {
   return [

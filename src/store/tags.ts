@@ -1,10 +1,9 @@
 const SLOTS = 16_384;
 
 /**
- * Returns a hash tag for each of `count` partitions, in the order of their slots. A hash tag is a part of a key that
- * decides its slot in a cluster. The slots are spread evenly. With the tags `0`, `1` and `2` they would not be: the
- * second of three masters would get two partitions and the first none. The same count must always give the same tags,
- * because keys contain them.
+ * Returns a hash tag for each of `count` partitions. A hash tag is a part of a key that decides its slot in a cluster.
+ * The slots of these tags are spread evenly: with the tags `0`, `1` and `2`, the second of three masters would get two
+ * partitions and the first none. The same count must always give the same tags, because stored keys contain them.
  */
 export function hashTags(count: number): string[] {
   const width = SLOTS / count;

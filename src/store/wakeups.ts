@@ -5,9 +5,9 @@ import type { Listener } from './listener.ts';
 const KINDS: readonly Wake[] = ['main', 'aux', 'due', 'suspect'];
 
 /**
- * Passes on to its listeners what the scripts of one partition announce, such as new jobs. When a lost connection is
- * back, all listeners are called, because they may have missed announcements meanwhile. Redis does not promise that an
- * announcement arrives, so each listener must also look in Redis at an interval.
+ * Tells its listeners what the scripts of one partition announce, such as new jobs. When a lost connection is back,
+ * calls all listeners, because they may have missed announcements. Redis does not promise that an announcement arrives,
+ * so each listener must also look in Redis at an interval.
  */
 export class Wakeups {
   readonly #listeners = new EventEmitter<Record<Wake, []>>();

@@ -15,8 +15,8 @@ const deliveryLog = 'number';
  * A job that a worker has finished:
  *
  * - `bid`: the UID of the batch that the job has delivered. Undefined if the job was not a delivery.
- * - `job`: the job's bytes in Redis. Undefined if the job is a delivery and this bus has stored it: the script can then
- *   make the bytes from `bid`. A Ruby Routemaster may have stored other bytes.
+ * - `job`: the job's bytes in Redis. Undefined for a delivery that this bus has stored: the script makes its bytes from
+ *   `bid`.
  * - `heal`: the health points that the subscriber gains by an accepted batch.
  * - `record`: the entry of an accepted batch in the delivery log. Undefined if the log is off, or if the batch was not
  *   sent because its subscriber had left.
@@ -32,9 +32,9 @@ const finished = {
 } as const;
 
 /**
- * Arguments about lanes. A lane limits how many deliveries to one subscriber may be in flight at once. The limit is the
- * subscriber's own `max_in_flight` or, without it, `laneLimit`, but never more than `laneLimitMax`.
- * lua/delivering/lanes.lua has further limits. A subscriber is slow if a delivery to it takes longer than `slowMs`.
+ * Arguments about lanes. A lane limits how many deliveries to one subscriber may be in flight: at most the subscriber's
+ * own `max_in_flight` or, without it, `laneLimit`, and never more than `laneLimitMax`. A subscriber is slow if a
+ * delivery to it takes longer than `slowMs`.
  */
 export const lanes = {
   q,
@@ -50,20 +50,19 @@ const client = 'text?';
 
 /**
  * The arguments of one step of a bulk operation: a script call that counts, retries or purges up to `max` dead letters.
- * An operation for some subscribers goes through a list of them. `token` is the subscriber of this step, and
- * `listIndex` its place in the list. An operation for all subscribers has no list: `token` is undefined and `listIndex`
- * 0, and each step takes the oldest dead letters of all.
+ *
+ * - `token`: the subscriber of these dead letters. Undefined if the operation is for all subscribers.
+ * - `listIndex`: the place of this subscriber in the operation's list of subscribers; 0 if the operation is for all.
  */
 const bulkStep = { owner: 'text', id: 'text', listIndex: 'number', token: 'text?', max: 'number' } as const;
 /**
  * The result of one step of a bulk operation (the retry or purge of many dead letters):
  *
- * - `going`: there are more dead letters for the next step: of this subscriber or, in an operation for all subscribers,
- *   of any;
- * - `next`: this subscriber has no more, and the next step is for the next subscriber in the list;
+ * - `going`: the next step is for the same subscriber or, if the operation is for all subscribers, for all again;
+ * - `next`: this subscriber has no more dead letters, and the next step is for the next subscriber in the list;
  * - `over`: the operation has looked at all dead letters;
- * - `lost`: the step changed nothing, because the operation has ended, or was cancelled or replaced, or because another
- *   worker has finished with this subscriber.
+ * - `lost`: the step changed nothing. The operation has ended, or was cancelled or replaced, or another worker has
+ *   finished with this subscriber.
  */
 const bulkState = 'lost|going|next|over';
 

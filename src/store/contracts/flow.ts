@@ -3,11 +3,14 @@ import { heldJob, lanes } from './delivering.ts';
 import { LIMITS, OUTCOMES, PUBLISHED } from './publishing.ts';
 
 /**
- * The arguments of scripts that publish for a join. A join collects the events with the same key, such as the id of an
- * order. When enough events of each source topic have come, it publishes to `thenTopic`. If they have not come within
- * `withinMs`, it publishes to `expiryTopic`, if there is one. `thenHome` and `expiryHome` are the indexes of the
- * partitions in which these topics live; undefined stands for the partition of the join. `version` is the time (µs) at
- * which the rules of the join were last changed.
+ * The arguments of scripts that publish for a join, which collects events with the same key, such as the id of an
+ * order.
+ *
+ * - `thenTopic`: gets an event when enough events of each source topic have come.
+ * - `expiryTopic`: gets an event if they have not come within `withinMs`. Undefined if no event is wanted for this
+ *   case.
+ * - `thenHome`, `expiryHome`: the indexes of these topics' partitions. Undefined stands for the partition of the join.
+ * - `version`: the time (µs) at which the rules of the join were last changed.
  */
 const join = {
   token: 'text',

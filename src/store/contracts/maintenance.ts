@@ -3,8 +3,8 @@ import type { Contract } from '../contract.ts';
 const q = 'main|aux';
 
 /**
- * The inconsistencies that a sweep has found. `kind` says what is wrong. `name` tells which batch, job, worker or other
- * thing is wrong; FINDING_KINDS (src/maintenance/sweep/finding.ts) has the thing for each `kind`.
+ * The inconsistencies that a sweep has found. `kind` is one of FINDING_KINDS (src/maintenance/sweep/finding.ts), such
+ * as `batch_unreadable`. `name` identifies the batch, job, worker or other thing that is wrong.
  */
 const findings = [{ kind: 'text', name: 'bytes' }] as const;
 

@@ -1,9 +1,9 @@
 import type { Contract } from '../contract.ts';
 
 /**
- * A counter. It is in the hash `counters`, in the field that `field` names. `topic` or `subscriber` says what the
- * counter is about; a counter of the whole bus has neither. When that topic or subscriber is removed, the counter's
- * value is added to the field that `total` names.
+ * A counter. `field` is its field in the hash `counters`. `topic` or `subscriber` says what the counter is about; a
+ * counter of the whole bus has neither. When that topic or subscriber is removed, the counter's value is added to the
+ * field that `total` names.
  */
 export const series = { field: 'bytes', total: 'bytes?', topic: 'text?', subscriber: 'text?' } as const;
 
