@@ -17,9 +17,9 @@ const AZURE_METADATA = network('168.63.129.16/32');
 const GLOBAL_UNICAST = network('2000::/3');
 
 /**
- * IPv6 networks whose addresses contain one or two IPv4 addresses. A router may send a packet for such an IPv6 address
- * to a contained IPv4 address, so the bus classifies the contained addresses. `at` is the position of the first byte of
- * an IPv4 address. With a `mask`, the bytes of the IPv4 address are stored XORed with the mask.
+ * IPv6 networks whose addresses contain one or two IPv4 addresses. The IPv4 addresses are classified, because a router
+ * may send a packet for the IPv6 address to one of them. An IPv4 address begins at byte `at`. With a `mask`, its bytes
+ * are stored XORed with the mask.
  */
 const EMBEDDING: [network: Network, embedded: { at: number; mask?: number }[]][] = [
   // IPv4-mapped addresses, IPv4-compatible ones, and NAT64 (RFC 6052).
@@ -71,8 +71,8 @@ export class Addresses {
   }
 
   /**
-   * Classifies the IPv4 address inside an ISATAP address, because a router at the end of an ISATAP tunnel sends packets
-   * on to this IPv4 address. Returns `public` if the address is not ISATAP.
+   * Classifies the IPv4 address inside an ISATAP address, to which the router at the end of an ISATAP tunnel sends
+   * packets. Returns `public` if the address is not ISATAP.
    */
   #classOfIsatap(address: ipaddr.IPv6): AddressClass {
     const bytes = Buffer.from(address.toByteArray());

@@ -45,11 +45,10 @@ export async function ownSubscribers(
 /**
  * Returns the subscribers that a call asks for by its parameters.
  * - `tokens`: their tokens, or undefined for all subscribers. The list is empty if nobody has the given public name.
- * - `priceInCalls`: what the search costs in the rate limit, in calls. Only a public name from a viewer costs
- *   something: it may have to be searched among all subscribers.
+ * - `priceInCalls`: as how many calls the search counts in the rate limit. This is 0 unless a viewer gives a public
+ *   name, which may have to be searched among all subscribers.
  * Throws bad_query if a client gives `subscriber`, since a client sees only what is its own. Throws it also if root or
- * a viewer gives `join` without `subscriber`. `what` is the word for the listed things in the error message, such as
- * `batches`.
+ * a viewer gives `join` without `subscriber`. `what` names the listed things in the error message, such as `batches`.
  */
 export async function subscribersAsked(
   parts: AskedSubscribersParts,

@@ -6,8 +6,7 @@ const CREDENTIALS = /^([^:]*:[/\\]*)([^/\\?#]*)@/;
 
 /**
  * Splits a callback into its decoded user name and the URL without credentials. `user` is undefined if there is no user
- * name, or if it cannot be decoded. Callbacks from a Ruby Routemaster may have credentials, because its command `rtm`
- * asks for a URL with credentials.
+ * name, or if it cannot be decoded. Callbacks that a Ruby Routemaster has stored may have credentials.
  */
 export function splitCallback(callback: string): { user: string | undefined; callback: string } {
   const [head, start = '', credentials = ''] = CREDENTIALS.exec(callback) ?? [];

@@ -15,8 +15,7 @@ export function subscriberState(of: Pick<Standing, 'isPaused' | 'healthPoints' |
 
 /**
  * The ways to sort subscribers. Each function returns the value to sort by, and the smallest value comes first.
- * Subscribers with the same value are sorted by token. `name` sorts only by token, so it gives every subscriber the
- * same value.
+ * Subscribers with the same value are sorted by token; for `name`, all have the same value.
  */
 const VALUES = {
   name: () => 0,
@@ -69,9 +68,9 @@ function successOf({ delivered, failed }: Standing): number | undefined {
 
 const MAX_FORECAST_MS = 30 * 86_400_000;
 /**
- * If the growth of a queue (events a second) is this or less, the queue counts as shrinking: it loses at least one
- * event a minute. A queue that loses less may in fact stand still, because the growth is a mean: a queue that shrank
- * minutes ago still has a small negative growth.
+ * A queue counts as shrinking if its growth (events a second) is this or less: it loses at least one event a minute. A
+ * slower loss may be over already: the growth is a mean, so it stays a little below 0 for minutes after a queue has
+ * stopped shrinking.
  */
 const SHRINKING = -1 / 60;
 
@@ -80,8 +79,7 @@ const SHRINKING = -1 / 60;
  * deliveries do not shrink the queue, or if emptying it would take longer than a month.
  */
 function drainMs({ growth, delivered, isPaused }: Standing, queued: number): number | undefined {
-  // Without deliveries, a queue shrinks only because batches become dead letters or are dropped. This allows no
-  // forecast.
+  // Without deliveries, a queue shrinks only by dead letters and dropped batches, which allow no forecast.
   if (isPaused || delivered === 0 || growth > SHRINKING) return undefined;
   return soon((queued * 1000) / -growth);
 }
@@ -91,10 +89,12 @@ function soon(ms: number): number | undefined {
 }
 
 /**
- * Returns the field `lately` of a report, from the last sample. `rate` is how many events are delivered a second, and
- * `success` the fraction of the attempted events that was accepted. `drained_at` forecasts when the queue will be
- * empty. If the queue has events but no such forecast, `dropped_at` forecasts when memory will be so full that data is
- * dropped.
+ * Returns the field `lately` of a report, from the last sample.
+ * - `rate`: how many events are delivered a second.
+ * - `success`: the fraction of the attempted events that was accepted.
+ * - `drained_at`: when the queue will probably be empty.
+ * - `dropped_at`: when memory will probably be so full that data is dropped. Only if the queue has events, and no
+ *   `drained_at`.
  */
 export function latelyOf(
   standing: Standing,

@@ -41,9 +41,9 @@ export function sortedListing(parts: ListingParts, tokens: () => Promise<string[
   const { subscribers, standings, pages } = parts;
 
   /**
-   * Resolves with the figures of all subscribers from the last sample. If the sample is outdated, or Redis now has
-   * another number of subscribers, new subscribers are listed too, with empty queues. If one subscriber has come and
-   * another has left, the number is unchanged, so the new one is missing for some seconds.
+   * Resolves with the figures of all subscribers from the last sample. If that is outdated, or Redis now has another
+   * number of subscribers, adds the new subscribers, with empty queues. If one subscriber has come and another has
+   * left, the number is the same, and the new one is missing for some seconds.
    */
   const everybody = async (): Promise<readonly Standing[]> => {
     const known = await standings.get();

@@ -20,9 +20,9 @@ type Settings = SubscriptionDefaults & Pick<Config, 'deliveryLog'>;
 
 /** What the removal of a subscriber needs. */
 interface Removal {
-  /** Has one partition do the work that waits for it in the outbox of another. With one partition, no work waits. */
+  /** Has a partition do the work that waits for it in another partition's outbox. With one partition, no work waits. */
   outbox: Flushing;
-  /** `purgeAll` deletes those dead letters of a subscriber that became dead letters by `untilMs`. */
+  /** `purgeAll` deletes the dead letters of a subscriber, except batches that became dead letters after `untilMs`. */
   deadLetters: { purgeAll(token: string, untilMs: number): Promise<unknown> };
   recorder: Pick<Recorder, 'removed'>;
 }
@@ -65,18 +65,17 @@ export class Subscribers {
     const flushTo = async (homes: Iterable<Partition>) => {
       for (const home of homes) if (home !== partition) await outbox.flush(partition, home);
     };
-    // Before a join is removed, its events are sent to the partitions of the topics to which it publishes (its field
-    // `into`). An event that is sent later could create a topic again that was deleted meanwhile. If one of these
-    // partitions is away, this throws while the join still exists, so the call can be repeated. Other subscribers have
-    // no `into`.
+    // A join publishes to the topics in its field `into`, which other subscribers lack. Its events that wait for these
+    // topics' partitions are sent before its removal: later, they could create a deleted topic again. If one of the
+    // partitions is away, this throws while the join still exists, so the call can be repeated.
     await flushTo(homes);
     const { found, nowMs: untilMs } = await partition.run('remove_subscriber', {
       token,
       series: seriesOf({ subscriber: token }),
     });
     await marks.refresh(partition, topics);
-    // A join may have published more events just before its removal. They are sent now. If the subscriber was gone
-    // already (not `found`), the topics to which it published are unknown. So each partition is sent what waits for it.
+    // Events that a join has published just before its removal are sent now. If the subscriber was gone already (not
+    // `found`), its topics are unknown, so all partitions are sent what waits for them.
     await flushTo(found ? homes : this.#partitions.all);
     // Dead letters are purged even if the subscriber is gone. An earlier removal may have purged only some of them.
     await deadLetters.purgeAll(token, untilMs);

@@ -19,8 +19,9 @@ export interface WantedSubscription extends WantedSettings {
 type Limits = Pick<Config, 'laneLimit' | 'laneLimitMax' | 'maxTopics' | 'maxSubscribers'>;
 
 /**
- * Begins and ends subscriptions. Before each change, `outbox` brings to the subscriber's partition what waits for it in
- * other partitions, such as events of a topic that the subscriber leaves. With one partition, nothing waits.
+ * Begins and ends subscriptions. Before each change, `outbox` has the subscriber's partition do the work that other
+ * partitions have for it, such as store events of a topic that the subscriber leaves. With one partition, no work
+ * waits.
  */
 export class Subscriptions {
   readonly #partitions: Partitions;

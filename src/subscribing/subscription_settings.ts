@@ -8,17 +8,18 @@ import type { Config } from '../config.ts';
 import type { Dialect } from '../routing/dialect.ts';
 
 /**
- * The operator's settings that limit what subscribers may set, and those that apply if a subscriber has set nothing.
+ * The operator's settings: SettingLimits limit what subscribers may set, and SubscriptionDefaults apply to what a
+ * subscriber has not set.
  */
 export type SettingLimits = Pick<Config, 'laneLimitMax'>;
 export type SubscriptionDefaults = Pick<Config, 'laneLimit' | 'laneLimitMax' | 'maxAttempts' | 'maxAgeMs'>;
 
 interface Setting<Value> {
-  /** Returns the schema of the value in a request. */
+  /** Returns the schema of the setting's value as a client may send it in a request. */
   asked(limits: SettingLimits, dialect: Pick<Dialect, 'cutsMax'>): z.ZodType<Value>;
-  /** What the description of the API says about the value in a request. */
+  /** What the description of the API says about the setting in a request. */
   asks: string;
-  /** The schema of the value in a report. */
+  /** The schema of the setting's value in a report about a subscriber. */
   shown: z.ZodType<Value>;
   /** Returns the value that applies. `stored` is the text in Redis, undefined if the subscriber has not set it. */
   read(stored: string | undefined, defaults: SubscriptionDefaults): Value;
@@ -30,9 +31,9 @@ interface Setting<Value> {
 const MAX_MAX_EVENTS = 10_000;
 
 /**
- * The settings of a subscription that have a default, in the order in which reports list them, and under the names that
- * they have in reports and in the subscriber's hash in Redis. `topics`, `callback`, `uuid` and the signing key are not
- * among them: each is stored in its own way.
+ * The settings of a subscription that have a default, in the order in which reports list them. Their names here are
+ * those in reports and in the subscriber's hash in Redis. `topics`, `callback`, `uuid` and the signing key are not
+ * here, because each is stored in its own way.
  */
 export const SETTINGS = {
   max_events: setting({
@@ -102,14 +103,14 @@ export type WantedSettings = { [Name in SettingName]?: SubscriptionSettings[Name
 
 type Asked<Value> = z.ZodOptional<z.ZodNullable<z.ZodType<Value>>>;
 
-/** Returns the schemas of all settings in a request. */
+/** Returns a schema for each setting, for its value as a client may send it in a request. */
 export const askedSettings = (limits: SettingLimits, dialect: Pick<Dialect, 'cutsMax'>) =>
   ofEach<{ [Name in SettingName]: Asked<SubscriptionSettings[Name]> }>((name) => {
     const { asked, asks } = SETTINGS[name];
     return asked(limits, dialect).nullish().describe(asks);
   });
 
-/** The schemas of all settings in a report. */
+/** A schema for each setting, for its value in a report about a subscriber. */
 export const SHOWN_SETTINGS = ofEach<{ [Name in SettingName]: z.ZodType<SubscriptionSettings[Name]> }>(
   (name) => SETTINGS[name].shown,
 );

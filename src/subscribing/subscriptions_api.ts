@@ -44,9 +44,9 @@ interface SubscriptionsParts {
 export function subscriptionsApi(parts: SubscriptionsParts): Route[] {
   const { clients, subscribers, subscriptions, policy, limits, dialect } = parts;
   /**
-   * Looks at the client again after subscribing, because it may have been removed or got other scopes meanwhile. If it
-   * was removed, its new subscriber is removed too. If it got other scopes, the subscriptions that they do not permit
-   * are ended. A removal that begins after this check finds the subscriber and deletes it.
+   * Undoes a subscription if the client lost its right to it meanwhile. If the client was removed, its subscriber is
+   * removed too. If it got other scopes, the subscriptions that they do not permit are ended. A removal that begins
+   * after this check finds the subscriber and deletes it.
    */
   const undoUnlessPermitted = async (token: string, topics: string[]) => {
     const client = await clients.find(token);
@@ -67,8 +67,8 @@ export function subscriptionsApi(parts: SubscriptionsParts): Route[] {
       refuseBeyondScope(caller, []);
     },
     /**
-     * Checks the callback. The look-up of its host name can take two seconds, if an attacker runs the DNS server. The
-     * client may be removed meanwhile, so the client's credentials are checked again afterwards.
+     * Checks the callback. If an attacker runs the DNS server, the look-up of the host name can take two seconds. The
+     * client may be removed meanwhile, so its credentials are checked again afterwards.
      */
     async refuseLate({ body }: { body: SubscriptionRequest }) {
       const { user, callback } = splitCallback(body.callback);

@@ -41,8 +41,8 @@ export const TOPIC = z
 export type Topic = z.infer<typeof TOPIC>;
 
 /**
- * About this many subscribers of a topic are listed for each partition, because a topic can have thousands. Redis does
- * not promise an exact number.
+ * About how many subscribers of a topic are listed for each partition (a topic can have thousands). Redis does not
+ * promise an exact number.
  */
 const NAMED_SUBSCRIBERS = 100;
 
@@ -60,8 +60,8 @@ export class Topics {
   readonly #list: KeptList<string>;
 
   /**
-   * `outbox` is for a bus with several partitions. When a topic is removed, `outbox` sends the topic's waiting events
-   * to the other partitions, and then tells them of the removal.
+   * When a topic is removed on a bus with several partitions, `outbox` sends the topic's waiting events to the other
+   * partitions, and then tells them of the removal.
    */
   constructor(partitions: Partitions, outbox: Flushing) {
     this.#partitions = partitions;

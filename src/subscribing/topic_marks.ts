@@ -4,8 +4,8 @@ import type { Partitions } from '../store/partitions.ts';
 /** Empties outboxes. A partition's outbox lists work for other partitions, such as putting events into queues. */
 export interface Flushing {
   /**
-   * Resolves when the partition `to` has done all its work that is in the outbox of `home` at the time of this call.
-   * Throws StorageUnavailable or StorageFull if `home` or `to` fails.
+   * Has the partition `to` do all the work that waits for it in the outbox of `home`. Work that comes during the call
+   * may be left. Throws StorageUnavailable or StorageFull if `home` or `to` fails.
    */
   flush(home: Partition, to: Partition): Promise<void>;
 }
@@ -21,8 +21,7 @@ const MARK = /(\d+):(\d+):(\d+)/g;
  * that another partition has subscribers of the topic, so that the home passes on events to that partition.
  *
  * A missing mark would lose events, so a mark is set before the first subscription. A needless mark only slows
- * publishing a little. It is removed when a count finds no subscribers in that partition, unless it was set again
- * during the count.
+ * publishing a little. It is removed when the other partition is found to have no subscribers of the topic.
  */
 export class TopicMarks {
   readonly #partitions: Partitions;
@@ -37,13 +36,13 @@ export class TopicMarks {
   }
 
   /**
-   * Prepares the subscription of a subscriber in `partition` to topics that live in other partitions, their homes. Sets
-   * marks there, so that the homes pass on events to `partition`, and creates topics that do not exist. Call this
-   * before subscribing, and `refresh` afterwards.
+   * Prepares the subscription of a subscriber in `partition` to topics whose homes are other partitions. Sets marks in
+   * the homes, so that they pass on events to `partition`, and creates missing topics. Call `refresh` after
+   * subscribing.
    *
-   * Returns undefined, and leaves no new mark, if there would be too many topics. Otherwise returns the homes whose
-   * outboxes the caller must flush to `partition` before subscribing. Such an outbox may still have the removal of an
-   * older topic of the same name. If that removal came after the subscription, it would end the subscription.
+   * Returns the homes whose outboxes the caller must flush to `partition` before subscribing. Such an outbox may still
+   * have the removal of an older topic of the same name, which would end the new subscription. Returns undefined, and
+   * leaves no new mark, if there would be too many topics.
    */
   async reserve(
     partition: Partition,
@@ -60,8 +59,7 @@ export class TopicMarks {
         topics: marks,
       });
       if (marked === 'too_many_topics') {
-        // This home refuses more topics, so there will be no subscription. Earlier rounds of this loop may have set
-        // marks in other homes, which `refresh` corrects.
+        // This home refuses more topics. The loop may have set marks in other homes already, which `refresh` corrects.
         await this.refresh(partition, topics);
         return undefined;
       }
@@ -71,10 +69,9 @@ export class TopicMarks {
   }
 
   /**
-   * Moves all accepted events of the topics that the subscriber leaves (`isLeft`) to the subscriber's queue. Events
-   * that still wait in an outbox would otherwise arrive after the end of the subscription, and be lost. Returns those
-   * of the topics that live in other partitions. The caller must `refresh` their marks when the subscriptions have
-   * ended.
+   * Call this before a subscriber leaves topics (`isLeft`). Moves the topics' accepted events from the outboxes of
+   * other partitions to the subscriber's queue, because they would be lost after the end of the subscription. Returns
+   * the topics that live in other partitions. The caller must `refresh` their marks when the subscriptions have ended.
    */
   async flushLeft(outbox: Flushing, token: string, isLeft: (topic: string) => boolean): Promise<string[]> {
     if (this.#partitions.all.length === 1) return [];
@@ -87,8 +84,8 @@ export class TopicMarks {
   }
 
   /**
-   * Corrects the marks of these topics for `partition`. A mark has the number of subscribers that a topic has there. If
-   * the number is 0, the mark is removed. A topic that is left without publisher, subscribers and marks is deleted.
+   * Corrects the marks that these topics have for `partition`. A mark has the number of the topic's subscribers there,
+   * and is removed if there are none. A topic that is left without publisher, subscribers and marks is deleted.
    */
   async refresh(partition: Partition, topics: readonly string[]): Promise<void> {
     for (const [home, names] of this.#byHome(partition, topics)) await refreshIn(home, partition, names);
@@ -100,13 +97,12 @@ export class TopicMarks {
 }
 
 async function refreshIn(home: Partition, partition: Partition, names: readonly string[]): Promise<void> {
-  // The mark of a topic without subscribers is removed below. But a subscription may begin between the count and the
-  // removal. It sets the mark again, with a new time. So the mark is removed only if it still has the time that was
-  // read here, before the count.
+  // The mark of a topic without subscribers is removed below, but only if it still has the time that is read here. If a
+  // subscription begins after the count, it sets the mark again, with a new time.
   const marks = await readMarks(home, names, partition.index);
   const counts = await countSubscribers(partition, names);
-  // Even a correct mark is set again, to give it a new time. Otherwise another process that counted 0 subscribers a
-  // moment ago would remove it.
+  // Even a correct mark is set again, to give it a new time. Otherwise another process that has just counted 0
+  // subscribers would remove it.
   const there = names.flatMap((topic, index) => {
     const subscribers = counts[index] ?? 0;
     return subscribers > 0 ? { topic, subscribers } : [];
@@ -143,8 +139,8 @@ async function readMarks(
 }
 
 /**
- * Parses the field `elsewhere` of a topic, which names the other partitions with subscribers of the topic. Returns an
- * entry (a mark) for each of them, by the index of the partition.
+ * Parses the field `elsewhere` of a topic. Returns its marks, each by the index of the partition that has subscribers
+ * of the topic.
  */
 export function marksIn(text: string | null): Map<number, Mark> {
   const marks = [...(text ?? '').matchAll(MARK)];
