@@ -32,8 +32,8 @@ const MAX_DIGITS = 20;
 const CHARACTER = /[^ \t\r\n]/g;
 
 /**
- * Thrown for text that the bus refuses even if it is valid JSON, because it could not be passed on unchanged (`1e999`,
- * for example), or would take too long to parse.
+ * Thrown for text that the bus refuses even if it is valid JSON: it could not be passed on unchanged (`1e999`, for
+ * example), or would take too long to parse.
  */
 class Unfaithful extends Error {}
 
@@ -63,9 +63,9 @@ const ESCAPES = /\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(\\u[dD][89a-fA-F]..)|\\./g;
 
 /**
  * Parses JSON in a time proportional to its length. Whole numbers that a double cannot hold become JSON.rawJSON, so
- * that 64-bit ids keep their digits. Throws bad_body if the text is not JSON, or if the bus refuses it (see
- * Unfaithful). The message of this error begins with `where`, the part of the request that has the text. `members` are
- * added to the JSON of the error answer.
+ * that 64-bit ids keep their digits. Throws bad_body if the text is not JSON, or if the bus refuses it (Unfaithful).
+ * The message begins with `where`, which says where in the request the text is. `members` are added to the error
+ * answer.
  */
 export function parseJson(
   text: string,
@@ -159,8 +159,8 @@ function isEscaped(text: string, at: number): boolean {
 
 /**
  * Parses JSON that may have long numbers (see QUOTE_OR_LONG). A long number for which `keepsDigits` returns true
- * becomes JSON.rawJSON, which keeps all its digits. Any other becomes a double. A reviver for JSON.parse could do the
- * same, but would take half a second for a megabyte of one-digit numbers.
+ * becomes JSON.rawJSON and keeps its digits; any other becomes a double. A reviver for JSON.parse would need half a
+ * second for a megabyte of one-digit numbers.
  */
 function parseLongNumbers(text: string, keepsDigits: (number: string) => boolean): unknown {
   const parsed: unknown = JSON.parse(text); // throws if `text` is not JSON, which the marks below could hide
