@@ -14,13 +14,13 @@ interface CrossingParts {
 /**
  * Repairs the data that must agree between partitions:
  *
- * - A topic must have a mark (a note) for each other partition with subscribers of the topic, so that its events are
- *   passed on to that partition. It must have no other marks.
+ * - A topic must have a mark (a note) for each other partition that has subscribers of the topic, and no other marks.
+ *   The bus passes the topic's events on to the marked partitions.
  * - An outbox that is not empty must have a job.
  * - A trigger must be in one partition. The sweep of the control partition sees to that.
  *
- * These repairs are not reported as findings, because they need not come from a fault: an interrupted change of
- * subscriptions may leave a needless mark.
+ * These repairs are not reported as findings, because they are part of normal operation: an interrupted change of
+ * subscriptions, for example, may leave a needless mark.
  */
 export async function sweepCrossing(parts: CrossingParts, signal: AbortSignal): Promise<void> {
   const walk = new Walk(parts.partition, signal, []);
@@ -76,8 +76,8 @@ async function refresh(walk: Walk, marks: TopicMarks, partition: Partition, topi
 }
 
 /**
- * Queues a job for each list of outbox entries that is not empty, so that the entries are moved. Does not queue the job
- * again if it is still queued, or if a living worker runs it.
+ * Queues a job for each list of outbox entries that is not empty, so that the entries are moved. Skips a list whose job
+ * is still queued, or is run by a living worker.
  */
 async function putOutboxJobs(walk: Walk, { partitions, leaseMs }: CrossingParts): Promise<void> {
   const { keys } = walk.partition;

@@ -1,6 +1,6 @@
 /**
- * The kinds of findings. The value of a kind says by what its findings are named, for example by the id of a batch
- * (`bid`). INTERNALS.md describes each repair.
+ * The kinds of findings, each with what names such a finding, for example the id of a batch (`bid`). INTERNALS.md
+ * describes each repair.
  */
 export const FINDING_KINDS = {
   batch_unindexed: 'bid',

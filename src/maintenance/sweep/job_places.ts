@@ -20,7 +20,7 @@ export const textOf = (job: Buffer): PackedJob => job.toString('latin1');
 export const bytesOf = (job: PackedJob): Buffer => Buffer.from(job, 'latin1');
 
 /**
- * Yields the jobs in all places of a queue. Reads the places in the order in which a job passes through them. So a job
+ * Yields the jobs in all places of a queue. Reads the places in the order in which a job passes through them, so a job
  * that moves meanwhile is usually found in its new place. `waitingTokens` has the tokens of subscribers with waiting
  * jobs.
  */

@@ -15,9 +15,9 @@ interface JobClues {
   waitingTokens: Iterable<string>;
   jobless: Iterable<string>;
   /**
-   * Number of living workers of the Ruby Routemaster, or undefined if there are none. Such a worker finds no batch for
-   * a delivery job, and loses the job. So while there are any, the sweep restores delivery jobs to a list that they do
-   * not read.
+   * Number of living workers of the Ruby Routemaster, or undefined if there are none. A Ruby worker finds no batch for
+   * a delivery job, and loses the job. So while one lives, the sweep restores delivery jobs to a list that only this
+   * bus reads.
    */
   rubyWorkers?: number | undefined;
   maxJobs: number;
@@ -59,9 +59,9 @@ export class JobSweep {
   }
 
   /**
-   * Reads the index of the queue. Returns the jobs that this sweep checks, each with a count of 0: `#countPlaces` then
-   * counts the places of each job, and one place is right. Also repairs the index: if a job's batch is gone and no
-   * worker has the job, the job is removed.
+   * Reads the index of the queue. Returns the jobs that this sweep checks, each with a count of 0, to which
+   * `#countPlaces` adds the places of the job. Also removes a job from the index if its batch is gone and no worker has
+   * the job.
    */
   async #readIndex(): Promise<Map<PackedJob, number>> {
     const known = new Map<PackedJob, number>();
@@ -109,9 +109,8 @@ export class JobSweep {
   }
 
   /**
-   * Repairs jobs that seemed wrong. The index of the queue may have changed since they were compared with it, so it is
-   * read again. If `indexed` is 1, repairs only jobs that are still in the index. If `indexed` is 0, repairs only jobs
-   * that the index still lacks.
+   * Repairs jobs that seemed wrong. Reads the index of the queue again, because it may have changed since. If `indexed`
+   * is 1, repairs only jobs that are still in the index. If it is 0, repairs only jobs that the index still lacks.
    */
   async #repairThose(suspects: Iterable<PackedJob>, { indexed }: { indexed: 0 | 1 }): Promise<void> {
     for (const slice of slices(suspects)) {

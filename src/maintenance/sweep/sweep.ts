@@ -19,7 +19,7 @@ interface SweepOptions {
   maxJobs?: number;
   /**
    * Number of living workers of a Ruby Routemaster. Such a worker finds no batch for a delivery job, and loses the job.
-   * So while there are any, the sweep restores delivery jobs to a list that they do not read (sweep_jobs.lua).
+   * So while one lives, the sweep restores delivery jobs to a list that only this bus reads (sweep_jobs.lua).
    */
   rubyWorkers?: number;
 }
@@ -42,8 +42,8 @@ export async function sweep(partition: Partition, options: SweepOptions = {}): P
   await sweepLanes(walk, waitingTokens);
   await sweepJoins(walk, seen);
   // Gauges, such as the number of queued events, are not checked while a Ruby process uses this Redis. Ruby counts an
-  // event in a gauge at once, but the sweep sees the event only after this bus has converted the Ruby batch. Until
-  // then, a correct gauge would seem wrong.
+  // event in a gauge immediately, but the sweep sees the event only when this bus has converted the Ruby batch. So a
+  // correct gauge could seem wrong.
   const isShared = rubyWorkers || findings.some(({ kind }) => kind === 'batch_of_ruby');
   if (!isShared) await sweepGauges(walk, seen);
   await sweepDelayed(walk, seen);

@@ -74,8 +74,8 @@ export class Walk {
 
   /**
    * Yields the members of a set or sorted set, or the fields of a hash. `name` is the key's name in LAYOUT, and `parts`
-   * are its variable parts. Does not read a key without variable parts, such as `topics`, if `keys()` has found that it
-   * does not exist. This saves half of the commands in an idle partition.
+   * are its variable parts. Skips a key without variable parts, such as `topics`, if `keys()` has not found it. This
+   * saves half of the commands in an idle partition.
    */
   async *members<N extends ScannedKey>(name: N, ...parts: Parameters<Keyspace[N]>): AsyncGenerator<Buffer[]> {
     const keyOf: (...parts: string[]) => string = this.partition.keys[name];
@@ -121,8 +121,8 @@ export class Walk {
 
   /**
    * Runs a script for a list (the first array in `args`), and calls `note` with the reply. If a key is unreadable, the
-   * script fails for the whole list. Then it runs again for each element of the list on its own, so that only the
-   * elements with an unreadable key are skipped.
+   * script fails for the whole list. Then it runs for each element alone, so that only the elements with an unreadable
+   * key are skipped.
    */
   async runForEach<N extends ScriptName>(script: N, args: Arguments<N>, note = (_: Reply<N>) => {}) {
     const reply = await this.skippable(this.run(script, args));
