@@ -34,8 +34,8 @@ type Drops = Omit<DropNotice, 'topics'>;
 type Dropped = Reply<'autodrop'>['drops'][number];
 
 /**
- * How far the script has counted the events of a large batch. It counts them by topic before it drops the batch, so
- * that the subscriber can be told what it misses. For a large batch this takes several calls.
+ * How far the script has counted the events of a large batch by topic. The counting takes several calls. Then the
+ * script drops the batch, and the counts tell the subscriber what it misses.
  */
 type Begun = Omit<Arguments<'autodrop'>, 'orders' | 'deliveryLog'>;
 
@@ -46,10 +46,10 @@ type AutodropParts = Omit<JobParts, 'config' | 'oneAtATime' | 'stopping'>;
 type AutodropLimits = MemoryLimits & Pick<Config, 'deliveryLog'> & { dropPolicy: DropPolicy };
 
 /**
- * The `autodrop` job frees memory. It begins when Redis stores more than the bus permits (the high mark), and ends, if
- * possible, when Redis stores no more than a lower limit (the low mark). It drops records of the delivery log first,
- * then dead letters and batches, and delayed events last. If dropping all of these would not be enough (see
- * shortage.ts), other data fills Redis. Then the job drops only records of the delivery log, and logs an error.
+ * The `autodrop` job frees memory when Redis stores more than the bus permits (the high mark). It ends, if possible,
+ * when Redis stores no more than a lower limit (the low mark). It drops records of the delivery log first, then dead
+ * letters and batches, and delayed events last. If dropping all of these would not free enough (see shortage.ts), it
+ * drops only records of the delivery log, and logs an error.
  *
  * The policy `fair`, the default, takes dead letters and batches only from the clients that hold most. The policy
  * `oldest` takes the oldest, whoever has them. Each partition has its own job, which drops only data of this partition.
@@ -125,8 +125,8 @@ export class Autodrop {
 
   /**
    * Drops dead letters and batches by a plan, until Redis stores at most `target` bytes or the plan is done. Never
-   * drops more than planned, because the measured memory can be too high: for a second, it can include a large buffer
-   * of a connection. `run` measures again afterwards.
+   * drops more than planned, because the measured memory may include a large buffer of a connection, which is gone a
+   * second later. `run` measures again afterwards.
    */
   async *#dropDownTo(target: number, shortage: Shortage, signal: AbortSignal): AsyncGenerator<Dropped> {
     let plan = await this.#plan(shortage, shortage.memory.used - target, signal);
@@ -163,9 +163,9 @@ export class Autodrop {
     const orders: DropOrder[] = [];
     for (const { token, bytes } of fairLosses(holdings, freeBytes)) {
       if (!tokens.has(token)) continue;
-      // Count how many of the oldest batches have `bytes` together. They may be much smaller than the mean batch. With
-      // 2,000 small batches before 20 large ones, plans by the mean would free too little: it would take 16 plans of a
-      // second each.
+      // Count how many of the oldest batches have `bytes` together. A number calculated from the mean size would be too
+      // low if the oldest batches are small: 2,000 small batches before 20 large ones would take 16 plans of a second
+      // each.
       const { batches } = await measureOldest(this.#parts.partition, token, bytes, signal);
       if (batches > 0) orders.push({ token, maxDeleted: batches });
     }
@@ -211,7 +211,7 @@ export class Autodrop {
 
 /**
  * Returns the first half of the remaining plan, at most MAX_SLICE batches and dead letters. The plan is an estimate,
- * and the memory is measured only between two calls. So dropping the whole plan at once could drop too much.
+ * and the memory is measured only between two script calls. So one call for the whole plan could drop too much.
  */
 function nextOf(plan: readonly DropOrder[]): DropOrder[] {
   return firstDropOrders(

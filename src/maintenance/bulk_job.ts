@@ -59,9 +59,9 @@ export function bulkJob({ partition, config, recorder, stopping, log }: BulkJobP
             return triedAgainIn(REST_MS);
           state = await step(String(owner), part);
         }
-        // Read in Redis where to go on, unless the operation is over. In the state `next`, another subscriber follows.
-        // In the state `lost`, this call has changed nothing: another worker has finished with this subscriber, or the
-        // operation was cancelled or replaced.
+        // Read in Redis where to go on, unless the operation is over. The state `next` means that another subscriber
+        // follows. The state `lost` means that this call changed nothing: another worker has finished this subscriber,
+        // or the operation was cancelled or replaced.
         part = state === 'over' ? undefined : await read();
       }
     } catch (error) {
@@ -85,8 +85,8 @@ export function bulkJob({ partition, config, recorder, stopping, log }: BulkJobP
 
 /**
  * Returns what is left of a bulk operation in this partition. `tokens` has the tokens of the subscribers whose dead
- * letters must be counted, retried or purged; the one at `tokenIndex` is next. Returns undefined if the owner must
- * first confirm the operation, or if it is over or was replaced by a newer one.
+ * letters must be counted, retried or purged; the one at `tokenIndex` is next. Returns undefined if the operation is
+ * over, waits for its owner's confirmation, or was replaced by a newer one.
  */
 async function partOf(partition: Partition, owner: string, id: string): Promise<Part | undefined> {
   const record = await partition.command((redis, keys) => redis.hgetall(keys.bulk(owner)));

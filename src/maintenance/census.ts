@@ -7,8 +7,8 @@ export type CensusSubscriber = Reply<'census'>['subscribers'][number];
 
 /**
  * The figures (queued events, health points and so on) of all subscribers at `nowMs`, except those in partitions that
- * cannot be reached. `standings` is the JSON text that the last run of the job `sample` stored. It has the figures and
- * rates of that time, from which the next run calculates new rates.
+ * cannot be reached. `standings` is the JSON text that the last run of the job `sample` stored: the figures and rates
+ * from which the next run calculates new rates.
  */
 interface Census {
   subscribers: CensusSubscriber[];

@@ -28,8 +28,8 @@ export interface JobParts extends RepairParts {
    */
   oneAtATime: OwnerLimit;
   /**
-   * Aborted as soon as the process begins to stop. Running jobs may still finish during the grace period. Only at the
-   * end of this period are the jobs' own signals aborted.
+   * Aborted as soon as the process begins to stop. Running jobs may still finish during the grace period; their own
+   * signals are aborted only at its end.
    */
   stopping: AbortSignal;
 }

@@ -23,7 +23,7 @@ const MAX_SLEEP_MS = 10_000;
 const MAX_SLEEP_IF_PARTITIONED_MS = 20_000;
 /**
  * A ticker is a timer that queues a periodic job. The partitions start their tickers one after the other within this
- * time, so that their jobs are not queued together. Tickers of urgent jobs start at once.
+ * time, so that their jobs are not queued together. Tickers of urgent jobs start immediately.
  */
 const TICKERS_BEGIN_WITHIN_MS = 10_000;
 /**
@@ -38,13 +38,13 @@ const WORKERS_IF_PARTITIONED = 3;
 
 interface MaintenanceParts extends Omit<JobParts, 'config' | 'stopping'> {
   /**
-   * Used to move triggers between partitions. If ROUTEMASTER_MIN_REPLICAS is set, a call on these partitions waits
-   * until that many replicas have the change.
+   * The partitions, for moving triggers between them. If ROUTEMASTER_MIN_REPLICAS is set, each call waits until that
+   * many replicas have the change.
    */
   confirmed: Partitions;
   outbox: Outbox;
   /**
-   * Wakes the workers when a job is ready, and the scheduler when a new deadline is earlier than the one it waits for.
+   * Wakes the workers when a job is ready, and the scheduler when a deadline is earlier than the one it waits for.
    * `Maintenance.stop` closes this.
    */
   wakeups: Wakeups;
@@ -120,7 +120,7 @@ export class Maintenance {
       else this.#tickers.push(setTimeout(() => this.#startTicker(job), this.#tickersBeginMs));
   }
 
-  /** Queues a job at once, and then at its interval, unless the job is still queued or running. */
+  /** Queues a job now, and then at its interval, unless the job is still queued or running. */
   #startTicker({ name, everyMs }: PeriodicJob): void {
     const tick = () => {
       this.#queue.enqueue(name).catch((error: unknown) => {

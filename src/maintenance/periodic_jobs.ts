@@ -16,7 +16,7 @@ export interface PeriodicJob {
   name: string;
   /** Interval (ms) at which each process queues the job, for the first time soon after its start. 0 means never. */
   everyMs: number;
-  /** True if a starting process queues the job in all partitions at once, not in one after the other. */
+  /** True if a starting process queues the job in all partitions immediately, not in one after the other. */
   isUrgent?: boolean;
   /**
    * Does the job's work once. Returns early if `signal` is aborted. After an error the job is run again: soon if Redis
@@ -55,8 +55,8 @@ export function periodicJobs(parts: JobParts): PeriodicJob[] {
     // Moves due jobs to the list from which workers take them, in case the scheduler has missed them.
     { name: 'schedule', everyMs: isAlone ? 60_000 : 300_000, run: () => promoteAllDue(partition) },
     // Takes jobs back from workers that were killed, so that other workers can run them. A starting process queues this
-    // job for all partitions at once (`isUrgent`). If it queued the job later, the job would never run on a host that
-    // kills each process after a few seconds.
+    // job in all partitions immediately (`isUrgent`). Otherwise the job would never run on a host that kills each
+    // process after a few seconds.
     {
       name: 'scrub',
       everyMs: isAlone ? config.leaseMs / 2 : config.leaseMs,
@@ -81,9 +81,8 @@ async function runAll(parts: readonly PeriodicJob['run'][], signal: AbortSignal)
 }
 
 /**
- * Corrects this partition's copies of the clients; the originals are in the control partition. A copy may lack the
- * latest change of a client's scopes. If the scopes no longer permit one of the client's joins, ends that join and
- * purges its dead letters.
+ * Corrects this partition's copies of the clients; the originals are in the control partition. Ends each join that the
+ * corrected scopes of its client no longer permit, and purges the join's dead letters.
  */
 async function repairClients(
   { partition, partitions, config }: JobParts,

@@ -17,9 +17,9 @@ export interface EnvironmentNotes {
 const MAX_LISTED = 20;
 
 /**
- * Bytes that Redis needs for each batch of a Ruby Routemaster besides what it stores already: 125 for the entry in the
- * subscriber's index, and 90 when a first delivery fails. (60,000 batches of one event took 37.8 MB before the
- * takeover, 45.4 after it, and 51.1 when all had failed.)
+ * Bytes that a takeover adds to each batch of a Ruby Routemaster: 125 for the entry in the subscriber's index, and 90
+ * more if a first delivery fails. (60,000 batches of one event took 37.8 MB before the takeover, 45.4 after it, and
+ * 51.1 when all had failed.)
  */
 const BYTES_A_BATCH = 250;
 /**

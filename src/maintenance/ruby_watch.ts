@@ -15,8 +15,8 @@ interface RubyWatchParts {
 
 /**
  * Watches, until `signal` is aborted, for processes of the Ruby Routemaster that still use this Redis after the
- * takeover. If there is one, logs an error, and sweeps at once to repair what the process did. The watch is no periodic
- * job, because a Ruby worker would take such a job from the queue and lose it.
+ * takeover. If there is one, logs an error, and sweeps to repair what the process did. The watch is no periodic job,
+ * because a Ruby worker would take such a job from the queue and lose it.
  */
 export async function watchRuby(parts: RubyWatchParts, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {

@@ -61,8 +61,8 @@ export function sampleJob(parts: { config: Config; partitions: Partitions; log: 
     const beforeMs = before?.atMs ?? 0;
     let standings: string | undefined = packStandings(standingsAt(reading, before));
     // The sample of the whole bus is the first of `samples`, and is stored first. If it came late, the history of the
-    // bus would have a gap. A late sample of a topic or subscriber leaves no gap: until it comes, the figures of the
-    // topic or subscriber count as unchanged.
+    // bus would have a gap. The history of a topic or subscriber has no gaps: without a sample, its figures count as
+    // unchanged.
     for (const [partition, its] of Map.groupBy(samples, (sample) => partitions.ofSubject(sample)))
       for (const slice of slicesOf(its, SAMPLES_PER_CALL)) {
         await partition.run('sample', { ...steps, standings, beforeMs, samples: slice });
@@ -145,8 +145,8 @@ async function figuresOf({ counts, lost, subscribers: all, memory }: Reading): P
     bus.deadLetters += deadLetters;
     if (!isJoinToken(token)) bus.subscribers++;
     if (isPaused) bus.paused++;
-    // A subscriber without queued events does not count as failing. While nothing is delivered, its health cannot rise,
-    // so it would count as failing long after its last failure.
+    // A subscriber without queued events does not count as failing. Otherwise it would count as failing long after its
+    // last failure, because only deliveries raise its health.
     else if (events > 0 && (healthPoints ?? PERFECT_HEALTH) < PERFECT_HEALTH) bus.failing++;
   }
   bus.memory = memory.used;
@@ -164,9 +164,9 @@ function samplesOf({ bus, topics, subscribers }: AllFigures, limit: number, befo
 }
 
 /**
- * Returns two functions. They return the figures of a topic or of a subscriber in `before`, the previous sample. A
- * topic or subscriber that is missing there is new, so its figures were 0. But with several partitions, its partition
- * may just have been unreachable. Then the functions return undefined, as they do without a previous sample.
+ * Returns two functions, which return the figures of a topic or subscriber in the previous sample (`before`). If
+ * `before` lacks the topic or subscriber, it is new, and its figures were 0. But the functions return undefined if
+ * there is no previous sample, or if there are several partitions: one of them may just have been unreachable.
  */
 function figuresBefore(before: Standings | undefined) {
   const topics = new Map(before?.topics.map(({ name, totalPublished }) => [name, totalPublished]));

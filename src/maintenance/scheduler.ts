@@ -80,9 +80,9 @@ export class Scheduler {
   }
 
   /**
-   * Begins to publish what is due of one kind, such as triggers. Returns how long (ms) the scheduler may sleep for this
-   * kind: until its next entry is due. Returns Infinity if there is no entry. Also returns Infinity while entries are
-   * being published, because the end of the publishing wakes the scheduler.
+   * Begins to publish the due entries of one kind, such as triggers. Returns the ms until the next entry of this kind
+   * is due. Returns Infinity if there is none, and also while entries are being published: the end of the publishing
+   * wakes the scheduler.
    */
   #sleepFor(kind: AgendaKind, dueMs: number | undefined): number {
     const publishDue = this.#parts.agenda[kind];

@@ -19,9 +19,9 @@ const FORGOTTEN =
 
 /**
  * Checks that the bus can use this Redis. Upgrades its data, or takes over the data of a Ruby Routemaster. An upgrade
- * waits until all workers of the previous release are gone: none has renewed its lease for `leaseMs`. Several processes
- * may call this at once. `others` are the other partitions of the bus. Returns true if this call has begun a new bus.
- * Throws BootError if a person must act, and StorageUnavailable if a later call may succeed.
+ * waits until no worker of the previous release has renewed its lease for `leaseMs`. `others` are the other partitions
+ * of the bus. Several processes may call this at the same time. Returns true if this call has begun a new bus. Throws
+ * BootError if a person must act, and StorageUnavailable if a later call may succeed.
  */
 export async function prepareStorage(
   partition: Partition,
@@ -61,9 +61,9 @@ export async function takenOverAtMs(partition: Partition): Promise<number | unde
 }
 
 /**
- * Makes a partition number its new outbox entries higher than any of its entries that the other partitions have
- * applied. Otherwise, if its Redis has lost the last number, the others would ignore the new entries. This is done
- * before the script `adopt` stores the layout version, because other processes may accept events from then on.
+ * Makes sure that new outbox entries of `partition` get higher numbers than those that `others` have applied.
+ * Otherwise, if the Redis of `partition` has lost its last number, `others` would ignore the new entries. Call this
+ * before the script `adopt`: after it, other processes may accept events.
  */
 async function continueOutbox(partition: Partition, others: readonly Partition[], log: Log): Promise<void> {
   const applied = await Promise.all(

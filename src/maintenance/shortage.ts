@@ -51,8 +51,8 @@ export async function lastingShortage(
 
 /**
  * Measures what autodrop can drop from all partitions in the Redis of `partition`. Returns undefined if `signal` is
- * aborted before the end. But this call may join a measurement that another job has begun (see `measureHoldings`). Then
- * only the signal of that job ends the measurement.
+ * aborted before the end. But if another job is already measuring (see `measureHoldings`), this call waits for its
+ * result, and only that job's signal ends the measurement.
  */
 export async function measureShortage(
   partitions: Partitions,
@@ -75,10 +75,9 @@ export async function measureShortage(
 }
 
 /**
- * Returns the bytes of the outbox entries in `partition`: of all entries, and of those that stay in this Redis as
- * batches when they are moved (`staying`). An entry stays if its target is one of `there`, the partitions in this
- * Redis. The target is known only of entries that were set aside for a slow partition. All others count as staying, so
- * `staying` may be too high.
+ * Returns the bytes of the outbox entries in `partition`: of all, and of those (`staying`) that become batches in this
+ * Redis, because their target is one of `there`, the partitions in this Redis. Only entries that were set aside for a
+ * slow partition have a known target. All others count as staying, so `staying` may be too high.
  */
 async function readOutboxes(partition: Partition, there: readonly Partition[]) {
   const [outbox, aside] = await partition.command((redis, keys) =>
@@ -98,10 +97,10 @@ async function readOutboxes(partition: Partition, there: readonly Partition[]) {
 const MAX_UNEXPLAINED = 1 / 8;
 
 /**
- * Returns, for each of these partitions of one Redis, the bytes that each subscriber holds there, and those of the
- * delayed events of each topic. These are estimates. But if they add up to much less than the memory that Redis uses
- * (MAX_UNEXPLAINED), all batches are measured, one partition after the other. A million batches take about 4 s, and
- * each script call blocks Redis for 0.3 ms. Returns undefined if `signal` is aborted meanwhile.
+ * Returns, for each of these partitions of one Redis, the bytes of each subscriber's batches and dead letters, and of
+ * each topic's delayed events. They are estimates. If they add up to much less than the memory that Redis uses
+ * (MAX_UNEXPLAINED), all batches are measured: a million take about 4 s, in script calls of 0.3 ms. Returns undefined
+ * if `signal` is aborted meanwhile.
  */
 async function holdingsIn(
   there: readonly Partition[],
@@ -128,9 +127,9 @@ function droppableIn(found: readonly Holdings[]): number {
 }
 
 /**
- * Returns the size (bytes) to which autodrop should reduce the stored data. It depends on `otherBytes`, the data that
- * autodrop cannot drop. This includes `stayingBytes` of outbox entries: once moved, they are batches in this Redis, and
- * can be dropped.
+ * Returns the bytes to which autodrop should reduce the stored data. They depend on `otherBytes`, the data that
+ * autodrop cannot drop now. This includes `stayingBytes` of outbox entries: once moved, they are batches in this Redis,
+ * and can be dropped.
  * - If `otherBytes` is at most `lowMark`, returns `lowMark`.
  * - If it is between `lowMark` and `highMark`, returns the middle of `otherBytes` and `highMark`, so that the queues
  *   keep some room.
@@ -177,13 +176,13 @@ async function estimateHoldings(partition: Partition): Promise<Holding[]> {
 
 type Measuring = (estimates: readonly Holding[], signal: AbortSignal) => Promise<Holding[] | undefined>;
 
-/** The shared measurement of each partition (`measureHoldings`). */
+/** For each partition, the function by which all jobs of this process measure it (`measureHoldings`). */
 const measuringIn = new WeakMap<Partition, Measuring>();
 
 /**
  * Measures all batches and dead letters of the subscribers in `estimates`. Returns undefined if `signal` is aborted
- * before the end. The autodrop jobs of all partitions in a Redis call this at the same time, so those of one process
- * share a measurement. When each of 16 jobs made its own, 300,000 batches took 17 s.
+ * before the end. The autodrop jobs of all partitions in a Redis call this at the same time, and share one measurement
+ * of each partition. Without sharing, 16 jobs took 17 s for 300,000 batches.
  */
 function measureHoldings(partition: Partition, ...args: Parameters<Measuring>): ReturnType<Measuring> {
   const measuring =
@@ -200,8 +199,7 @@ function measureHoldings(partition: Partition, ...args: Parameters<Measuring>): 
 
 /**
  * Measures the dead letters and then the batches of a subscriber, the oldest first, in the order in which autodrop
- * drops them. Ends when the measured ones have `maxBytes` in all, or when `signal` is aborted. Returns their number and
- * bytes.
+ * drops them. Ends when their bytes reach `maxBytes`, or when `signal` is aborted. Returns their number and bytes.
  */
 export async function measureOldest(
   partition: Partition,

@@ -41,8 +41,8 @@ export async function requireData(partitions: readonly Partition[], log: Log): P
 const PATIENCE_MS = 100;
 /**
  * Maximum age of the last look at Redis (`look`). If it is older, the next request starts another look, but does not
- * wait for its result. A look after each new connection would not be enough: FLUSHALL, for example, deletes all data
- * and closes no connection.
+ * wait for its result. A look for each new connection is not enough: FLUSHALL, for example, deletes all data and closes
+ * no connection.
  */
 const FRESH_MS = 1000;
 
@@ -54,7 +54,7 @@ export class StorageWatch {
   readonly #partitions: readonly Partition[];
   readonly #log: Log;
   /**
-   * Sum of the partitions' `connections` (connections made so far) when the last look began. If it has grown since,
+   * Sum of the partitions' `connections` (connections made so far) when the last look began. If the sum has grown,
    * `check` looks again.
    */
   #checkedConnections = 0;
@@ -66,7 +66,7 @@ export class StorageWatch {
 
   /**
    * A web process may have two connections to a Redis. `partitions` then has each partition twice, once for each
-   * connection. After a failure, either of them may be connected again first, so `check` looks at both.
+   * connection. `check` looks at both, because either may be the first to connect again after a failure.
    */
   constructor(partitions: readonly Partition[], log: Log) {
     this.#partitions = partitions;
@@ -77,9 +77,9 @@ export class StorageWatch {
    * Refuses requests after Redis has lost the data of the bus, until a starting process prepares Redis anew. Otherwise
    * the bus would accept events that reach no subscriber, and tell existing clients that they do not exist.
    *
-   * A request must wait for a look at Redis if the data was lost, or if there is a new connection, which may lead to a
-   * Redis without the data. In these cases, returns a promise that resolves when the look has ended, and rejects with
-   * StorageUnavailable if the data is lost. Otherwise returns undefined.
+   * Returns a promise if the request must wait for a look at Redis: if the data was lost, or if a new connection may
+   * lead to a Redis without it. The promise resolves after the look, or rejects with StorageUnavailable if the data is
+   * lost. Otherwise returns undefined.
    */
   check(): Promise<void> | undefined {
     let connections = 0;
@@ -100,9 +100,9 @@ export class StorageWatch {
   }
 
   /**
-   * Looks at every partition, and keeps each answer as it comes, so that a partition that hangs does not hold up the
-   * others. Logs an error if Redis has lost the data of a partition, or if its `maxmemory-policy` lets it delete
-   * events. Logs such a problem only once, even if several partitions have it. Never rejects.
+   * Looks at all partitions at the same time, so that one that hangs does not hold up the others. Logs an error if
+   * Redis has lost the data of a partition, or if its `maxmemory-policy` lets it delete events. Logs such a problem
+   * only once, even if several partitions have it. Never rejects.
    */
   async look(): Promise<void> {
     this.#lookedAtMs = clock.monotonicMs();
@@ -118,7 +118,7 @@ export class StorageWatch {
       if (problem !== undefined && !isKnown) this.#log.error({ redis: partition.master.name }, problem);
       this.#problems.set(partition, problem);
     } catch {
-      // Redis does not answer, or its ACL forbids the command INFO. So nothing is known of the partition until a later
+      // Redis does not answer, or its ACL forbids the command INFO, so nothing is known of the partition until the next
       // look. This is not logged here: the job `autodrop` needs INFO too, and logs its failure.
       this.#problems.delete(partition);
     }
