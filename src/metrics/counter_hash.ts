@@ -18,7 +18,7 @@ export interface Count {
   name: string;
   tags: Tags;
   value: number;
-  /** Name and tags as `packField` packs them. A field that a Ruby Routemaster stored may be packed differently. */
+  /** The counter's name and tags, packed by `packField`, or in another way if a Ruby Routemaster stored them. */
   field: Buffer;
   partition: Partition;
 }
@@ -70,8 +70,8 @@ export async function readPacked(partition: Partition, name: 'counters' | 'count
 }
 
 /**
- * Reads all counters of the partitions that can be reached. `missing` has the other partitions. If two partitions have
- * the same counter, it comes twice; its counts are not added up. Skips unreadable fields with a warning. Throws
+ * Reads all counters of the partitions that can be reached; `missing` has the other partitions. A counter of two
+ * partitions comes twice, and its counts are not added up. Skips unreadable fields with a warning. Throws
  * StorageUnavailable if no partition can be reached.
  */
 export async function readCounts(

@@ -45,7 +45,7 @@ interface Outgoing {
  * Counts in memory, and adds the counts to the hash `counters` at an interval. A count about a topic or a subscriber
  * goes to the partition of that topic or subscriber, and any other count to the control partition.
  *
- * Each count is added exactly once. If a flush fails, Redis may have applied it, and only the reply was lost. So the
+ * Each count is added exactly once. Redis may have applied a flush that failed, if only the reply was lost. So the
  * flush is sent again with the same number, before newer flushes, and Redis ignores a number that it has applied.
  */
 export class Counters {
@@ -119,9 +119,9 @@ export class Counters {
   }
 
   /**
-   * `name` is a counter of the whole bus. Returns the counts that this process has for it, and that Redis refuses at
-   * present. Returns none while flushes succeed, because the counts then reach Redis within the flush interval. Also
-   * returns none after the reply to a flush was lost, because Redis may already have added the counts.
+   * Returns the counts of this process for `name`, a counter of the whole bus, if Redis refuses them at present.
+   * Returns none while flushes succeed, because the counts soon reach Redis. Also returns none after the reply to a
+   * flush was lost, because Redis may already have added the counts.
    */
   notAccepted(name: CounterName): { tags: Tags; value: number }[] {
     const outgoing = this.#outgoing.get(this.#partitions.control);

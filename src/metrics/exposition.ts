@@ -16,8 +16,9 @@ const SERIES_PER_TURN = 1000;
 const EVENT_LOOP_SAMPLE_MS = 100;
 
 /**
- * Time before the first reading of the event loop's lag, and between two readings: long enough for at least one sample.
- * Each reading discards the earlier samples, and a reading without samples would show a minimal lag of 292 years.
+ * Time before the first reading of the event loop's lag, and between two readings, so that each has at least one
+ * sample. Each reading discards the earlier samples, and a reading without samples would show a minimal lag of 292
+ * years.
  */
 const SAMPLED_MS = 3 * EVENT_LOOP_SAMPLE_MS;
 

@@ -20,11 +20,11 @@ const SUBSCRIBERS_PER_TURN = 100;
 export type GaugeLimits = MemoryLimits & Pick<Config, 'leaseMs'>;
 
 /**
- * The gauges of the partitions that can be reached. `missing` has the other partitions. `memory` is that of the fullest
- * Redis. `replicas` is the smallest number of replicas that any Redis has. `cpuSeconds` is the CPU time of all Redises
- * together since they started; it is empty if a Redis cannot be reached, because the sum of the others would be too
- * low. `begunAtMs` is when the bus began, or when a partition that had lost its data began anew. It is undefined if
- * release 1.0.0 began the bus, because that release stored no time.
+ * The gauges of the partitions that can be reached; `missing` has the other partitions. `memory` is the memory of the
+ * fullest Redis, and `replicas` the smallest number of replicas of a Redis. `cpuSeconds` is the CPU time of all Redises
+ * since they started; it is empty if one cannot be reached, because the sum would be too low. `begunAtMs` is when the
+ * bus began, or when a partition began anew after a loss of its data. It is undefined if release 1.0.0 began the bus,
+ * because that release stored no time.
  */
 export type GaugeReading = Awaited<ReturnType<typeof readGauges>>;
 

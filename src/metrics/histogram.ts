@@ -14,9 +14,9 @@ const LATENESS_SECONDS = [
 ];
 
 /**
- * The histograms. Each is made of two counters, both with the tags `labels`. `<name>.bucket` counts values, each only
- * in the smallest bucket that it fits into; the tag `le` is the upper bound of the bucket in seconds. `<name>.sum` adds
- * up the values, in ms.
+ * The histograms. Each is made of two counters, both with the tags `labels`. `<name>.bucket` counts each value once, in
+ * the smallest bucket that it fits into; the tag `le` is the upper bound of the bucket in seconds. `<name>.sum` adds up
+ * the values, in ms.
  */
 export const HISTOGRAMS = {
   'delivery.duration': {
@@ -51,9 +51,9 @@ export function bucketOf(bounds: readonly number[], ms: number): string {
 }
 
 /**
- * Returns cumulative counts, as Prometheus expects: each bucket counts all values up to its bound. `counted` has the
- * count of each bucket by its bound, and counts a value only once, in the smallest bucket that it fits into. If another
- * release has counted with a bound that is not in `bounds`, its values count in the next larger one.
+ * Returns cumulative counts, as Prometheus expects: each bucket counts all values up to its bound. `counted` has, for
+ * each bound, the values that fit into no smaller bucket. If another release has counted with a bound that is not in
+ * `bounds`, its values count in the next larger one.
  */
 export function cumulate(
   counted: ReadonlyMap<string, number>,

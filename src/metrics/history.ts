@@ -179,8 +179,8 @@ interface Change {
   now: AnyFigures;
   before: AnyFigures;
   /**
-   * Time from the sample `before` to the sample `now`, in intervals of the history (`ms` in STEPS). It is 1, or more if
-   * samples are missing between the two because no worker ran.
+   * Time from the sample `before` to the sample `now`, in intervals of the history (`ms` in STEPS): 1, or more if no
+   * worker ran and samples are missing.
    */
   slots: number;
 }
@@ -188,7 +188,7 @@ interface Change {
 /**
  * Returns how the figures of the bus, a topic or a subscriber changed from each sample of the bus to the next. A slot
  * is the time of a sample, divided by the interval between samples. `sampled` has the slots of the samples of the bus.
- * The key of a change is the slot of the later sample.
+ * The key of a change is the slot at which it ends.
  *
  * A topic or subscriber has an entry in `entries` only when its figures had changed and it was among the busiest. At
  * any other slot, its figures count as unchanged.

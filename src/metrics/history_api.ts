@@ -59,8 +59,8 @@ interface HistoryParts {
   publicNames: PublicNames;
   topics: { has(name: string): Promise<boolean> };
   /**
-   * `owners` returns the tokens of all clients that have a subscriber or a join. A viewer names a subscriber by its
-   * public name, and the route looks for the token with this name among them.
+   * `owners` returns the tokens of all clients that have a subscriber or a join. Among them, the route finds the token
+   * of a subscriber that a viewer names by its public name.
    */
   subscribers: { has(token: string): Promise<boolean>; owners(): Promise<string[]> };
 }
@@ -75,7 +75,7 @@ export function historyApi(parts: HistoryParts): Route[] {
   /**
    * Finds a subscriber by its token or, for a viewer, by its public name. Throws if there is no such subscriber, or if
    * a client asks for a subscriber or join that is not its own. In the result, `name` is the token, and `priceInCalls`
-   * is what the search for a public name costs in the rate limit.
+   * is what the search costs in the rate limit.
    */
   const subscriberOf = async (caller: Caller, name: string) => {
     if (caller.role === 'client' && ownerOf(name) !== caller.token)

@@ -11,8 +11,8 @@ type Subject = { topic: string } | { subscriber: string };
 const TAGS = { topic: 'topic', subscriber: 'queue' } as const;
 
 /**
- * All values that the tags `status` and `reason` can have. When a topic or subscriber is removed, `seriesOf` builds the
- * names of its counters from them. A counter with a value that is missing here is found only by the next sweep.
+ * All values that the tags `status` and `reason` can have. From them, `seriesOf` lists the counters of a topic or
+ * subscriber that is removed. A counter with a value that is missing here is found only by the next sweep.
  */
 const VALUES: Readonly<Record<string, readonly string[]>> = {
   status: ['success', 'failure'],
@@ -51,8 +51,8 @@ export function isTotalOfRemoved(name: string, tags: Tags): boolean {
 }
 
 /**
- * When a topic or subscriber is removed, its counts are added to a common total, such as that of the topic `(removed)`.
- * Returns the field of this total in the hash `counters`. For a counter of the whole bus, returns its own field.
+ * Returns the field (in the hash `counters`) of the total to which a counter is added when its topic or subscriber is
+ * removed, such as the total of the topic `(removed)`. For a counter of the whole bus, returns its own field.
  */
 export function totalField(name: string, tags: Tags): Buffer {
   const kind = kindOf(name);

@@ -119,8 +119,8 @@ export function standingsAt(reading: StandingsReading, before: Standings | undef
   const known = new Map(membersOf(before).map((each) => [each.token, each]));
   const rate = (now: number, then: number | undefined, last: number | undefined, sinceMs = 0) =>
     then === undefined ? 0 : mean(last ?? 0, ((now - then) * 1000) / elapsedMs, elapsedMs, atMs - sinceMs);
-  // The previous figures of a subscriber or topic that the previous sample (`before`) lacks. It is new, so its figures
-  // were 0. But with several partitions they are unknown: its partition may just have been unreachable.
+  // The previous figures of a subscriber or topic that the previous sample (`before`) lacks. They are 0, because it is
+  // new. But with several partitions they are unknown: its partition may just have been unreachable.
   const newcomer = before && !reading.partitions ? { ...NOTHING, sinceMs: before.atMs } : undefined;
   const all = reading.subscribers.map((each): Standing => {
     const last = known.get(each.token) ?? newcomer;
