@@ -73,7 +73,7 @@ export async function scriptCallers({ control }: Partitions): Promise<string[]> 
 
 /**
  * Throws BootError if another run of bin/move moves the same bus, because two runs would delete and overwrite each
- * other's copies. Gives this connection a name by which other runs find it, and are refused, until it is closed.
+ * other's copies. Names this connection, so that other runs find it, and are refused until it is closed.
  *
  * Does not see another run if the ACL forbids CLIENT LIST or CLIENT SETNAME.
  */
@@ -165,8 +165,8 @@ export async function storeCount({ partitions, prefix }: Side, value: string): P
 }
 
 /**
- * Returns the value of the key `partitions`: the number of partitions, or the text of a move that is under way
- * (`fillingText`). Returns undefined if there is no such key.
+ * Returns the value of the key `partitions`: the number of partitions or, during a move, the text that keeps processes
+ * from starting (`fillingText`). Returns undefined if there is no such key.
  */
 export async function readCount({
   partitions,

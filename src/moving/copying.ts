@@ -16,8 +16,8 @@ type Writes = Map<Partition, Command[]>;
 const CLIENTS_PER_CALL = 300;
 
 /**
- * Copies all keys of a bus with one partition into a bus with several, in groups. Yields the number of keys in each
- * group. After an interrupted move, the next run copies all keys again, which does no harm.
+ * Copies the keys of a bus with one partition into a bus with several, in groups. Yields the number of keys in each
+ * group. After an interrupted move, the next run copies all of them again, which does no harm.
  */
 export async function* copyKeys(moving: Moving): AsyncGenerator<number> {
   const { source, target } = moving;
@@ -81,8 +81,8 @@ async function placesOf(
 }
 
 /**
- * Returns commands that delete lists and streams in the target before they are copied. A key may be copied twice, for
- * example by a second run, which would otherwise append all elements again.
+ * Returns commands that delete lists and streams in the target before they are copied. Otherwise a second copy, for
+ * example by a second run, would append all elements again.
  */
 function clearing(
   { source, target }: Moving,

@@ -14,8 +14,8 @@ export interface KeyCounts {
 type Unit = 'keys' | 'elements' | 'events' | 'records';
 
 /**
- * What a move counts in the source and in the target, and compares. A row has a text for the operator, the name of the
- * keys, and the unit: the keys themselves, their elements, or the events or records in them. Data that may expire
+ * What a move counts and compares in the source and in the target. Each row has a text for the operator, the name of
+ * the keys, and what is counted: the keys, their elements, or the events or records in them. Data that may expire
  * during the move has no row.
  */
 const COUNTED: readonly (readonly [what: string, name: KeyName, unit: Unit])[] = [
@@ -81,9 +81,8 @@ function isCounted({ name, parts: [q] }: FoundKey): boolean {
 }
 
 /**
- * Returns a map from the text of each row of COUNTED, such as `events in batches`, to its number. The events in a batch
- * or dead letter are the elements of a list without the first HEADER_LENGTH. A delivery log has two elements for each
- * record.
+ * Returns the number for the text of each row of COUNTED, such as `events in batches`. The events in a batch or dead
+ * letter are the elements of a list without the first HEADER_LENGTH. A delivery log has two elements for each record.
  */
 export function countsIn({ counts }: KeyCounts): Map<string, number> {
   return new Map(

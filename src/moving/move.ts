@@ -27,8 +27,8 @@ interface Move {
   target: Side;
   leaseMs: number;
   /**
-   * If false, the move fails when other connections run scripts in the source's Redis, because they may be connections
-   * of this bus. If true, such connections are ignored: the user has said that they belong to another bus.
+   * If true, connections that run scripts in the source's Redis are ignored, because the user has said that they belong
+   * to another bus. If false, such connections make the move fail, because they may belong to this bus.
    */
   ignoresCallers: boolean;
   /** Called with the number of keys copied so far, and with the approximate number of all keys. */
@@ -76,9 +76,8 @@ async function moveAll(parts: Move): Promise<Comparison> {
   await refuseSecondRun(source);
   const stored = await begunOrNew(parts);
   if (stored.doneMs !== undefined) {
-    // An earlier run has moved all data. During a move, the target has a text (`fillingText`) in place of its number of
-    // partitions. If the text is still there, the earlier run was cut off before it stored the number. So this run
-    // stores the number.
+    // An earlier run has moved all data. If the target still has the text of a move (`fillingText`) in place of its
+    // number of partitions, that run was cut off before it stored the number. So this run stores it.
     if ((await readCount(target)) !== fillingText(stored))
       throw new BootError(`This bus was moved to ${stored.to} already.`);
     await storeCount(target, String(stored.partitions));
@@ -149,8 +148,8 @@ async function copy({ source, target }: Move, progress: (done: number) => void):
 }
 
 /**
- * Sets the marks of all topics: notes that other partitions have subscribers of a topic. The bus passes the topic's
- * events on to these partitions.
+ * Sets the marks of all topics. A mark makes the bus pass a topic's events on to another partition that has subscribers
+ * of the topic.
  */
 async function markTopics(source: Side, { partitions }: Side): Promise<void> {
   const marks = new TopicMarks(partitions);
@@ -168,8 +167,8 @@ function compare(source: KeyCounts, target: KeyCounts): Comparison {
 
 /**
  * Lets processes start on the target. They can start as soon as it has the number of partitions, so this number is
- * stored last. Before that, the source records that the move is done. Without this record, a repeated `bin/move` would
- * copy old data over new data.
+ * stored last. Before that, the source records that the move is done, so that a repeated `bin/move` does not copy old
+ * data over new data.
  */
 async function finish({ source, target }: Move, stored: StoredMove): Promise<void> {
   for (const partition of target.partitions.all)
