@@ -8,26 +8,25 @@ local batches = include('delivering/batches')
 local drop_notices = include('delivering/drop_notices')
 local drop_sums = {}
 
--- Maximum work of one script call. Redis needs about 1 µs for a unit of work, so the call blocks it for about 2 ms. The
--- work is checked only after every 20 events, so the largest events can add another 2 ms.
+-- Maximum work of one script call, in units of about 1 µs: the call blocks Redis for about 2 ms. The work is checked
+-- only after every 20 events, so 20 very large events can take another 2 ms.
 local MAX_WORK = 1900
 -- Estimated time (µs) that Redis takes to count what is dropped: `sum` for each subscriber that loses events, `event`
 -- for each event, and `byte` for each byte of an event.
 local WORK_OF = { sum = 30, event = 0.5, byte = 0.0015 }
--- Number of events that one LRANGE reads. A script call can stop only between two of these reads. Twenty of the largest
--- events that the default settings allow have 1.3 MB.
+-- Number of events that one LRANGE reads. A script call can stop only between two reads, and 20 events can have 1.3 MB.
 local EVENTS_PER_READ = 20
 local MAX_TOPIC_LENGTH = 64
 
--- Creates the table in which one script call adds up, for each subscriber, what it drops. A large batch is counted in
--- parts, by several calls. If the previous call has counted only a part of a batch, `args.begun_bid` is this batch, and
--- `args.begun_items` is the number of items of its list that are counted already.
+-- Creates the table in which one script call adds up, for each subscriber, what it drops. If the previous call has
+-- counted only a part of a large batch, `args.begun_bid` is this batch, and `args.begun_items` says how many items of
+-- its list are counted.
 function drop_sums.begin(args)
   return { args = args, work = 0, by_token = {}, list = {} }
 end
 
 -- Returns true if the script call may drop more. Returns false if it has done its maximum work, or has counted only a
--- part of a large batch (`begun`). The next call goes on with that batch.
+-- part of a large batch (`begun`).
 function drop_sums.has_room(sums)
   return sums.work < MAX_WORK and not sums.begun
 end
@@ -67,11 +66,10 @@ end
 
 -- Counts the events of a batch by topic. `items` are the first items of its list: the header and up to EVENTS_PER_READ
 -- events. Returns the counts and the length of the list. If the script call reaches its maximum work before the end of
--- the list, returns nothing; `sums.begun` then tells the next call where to go on.
+-- the list, returns nothing and sets `sums.begun`, from which the next call goes on.
 --
--- Between two calls, `acquire` may remove events from the list. Some events are then counted twice or not at all. The
--- count goes on nevertheless: if it began anew after each removal, it might never end. It begins anew only if the list
--- has become shorter than the part that is counted already.
+-- Between two calls, `acquire` may remove events from the list, so some events may be counted twice or not at all. If
+-- the count began anew after each removal, it might never end.
 local function count_topics(sums, bid, list, items)
   local at, counts, is_whole = #items, {}, #items < batches.HEADER + EVENTS_PER_READ
   if bid == sums.args.begun_bid and redis.call('LLEN', list) >= sums.args.begun_items then
@@ -93,10 +91,9 @@ local function count_topics(sums, bid, list, items)
   return counts, at
 end
 
--- Adds a batch (`is_queued`) or dead letter to the sums of its subscriber. Returns what the delivery log needs to know
--- about the batch (`add_drop`); the caller then deletes the batch. Returns an empty table if the batch's list is gone,
--- so that there is nothing to count. Returns nothing if the batch is so large that not all its events are counted yet;
--- the caller then keeps the batch.
+-- Adds a batch (`is_queued`) or dead letter to the sums of its subscriber. Returns a description of it for the delivery
+-- log, or an empty table if its list is gone. The caller then deletes it. Returns nothing if it is so large that not
+-- all its events are counted yet; the caller then keeps it.
 function drop_sums.note(call, sums, bid, list, is_queued)
   local items = redis.call('LRANGE', list, 0, batches.HEADER + EVENTS_PER_READ - 1)
   local token, created_ms = items[1], items[2]
@@ -130,9 +127,9 @@ local function as_list(counts)
   return list
 end
 
--- Adds what was dropped to the drop notices, which tell subscribers what they miss. Returns a list of what each
--- subscriber lost. Also returns what the next call must know of a large batch that is counted only in part: its UID
--- (`bid`; nil if there is no such batch), the number of items handled (`at`), and the counts (`topics`).
+-- Writes the sums into the drop notices, which tell subscribers what they miss. Returns the list of sums. If a large
+-- batch is counted only in part, also returns its UID (`bid`), the number of its items that are counted (`at`), and the
+-- counts so far (`topics`), all for the next call.
 function drop_sums.finish(call, sums)
   for _, sum in ipairs(sums.list) do
     notify(call, sum)

@@ -11,8 +11,8 @@ local open_batches = include('delivering/open_batches')
 local waiting = include('delivering/waiting')
 local dropping = {}
 
--- Returns the jobs that workers hold, as a table that gives the worker of each job. Also returns the number of these
--- jobs. Their batches are being delivered, so they must not be dropped.
+-- Returns a table with the worker of each job that a worker holds, and the number of these jobs. The batches of such
+-- jobs must not be dropped, because they are being delivered.
 function dropping.jobs_held(call)
   local held, count = {}, 0
   for _, worker in ipairs(redis.call('SMEMBERS', call.keys.jobs_pending_index('main'))) do
@@ -30,7 +30,7 @@ end
 --   jobs      jobs that deliver the batches
 --   lists     Redis keys of the batches, and of the histories of their attempts
 --   dropped   a set of all UIDs and jobs, for quick look-ups
---   by_token  for each subscriber: the UIDs of its batches, their jobs, and the number of their events
+--   by_token  for each subscriber: the UIDs of its batches, their jobs, and how many events they have
 --   log       records of the batches for the delivery log
 function dropping.begin(log)
   return { bids = {}, jobs = {}, lists = {}, dropped = {}, by_token = {}, log = log }

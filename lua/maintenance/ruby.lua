@@ -40,12 +40,12 @@ local function new_uid(call, bid)
   return redis.sha1hex(bid .. string.format('%d', call.now_us)):sub(1, 20)
 end
 
--- Makes a batch of a list of events that has no header. A Ruby web process made this list after the takeover, when it
--- wanted to append events to the open batch `bid` of this bus. That batch is at `batch:{bid}`, but a Ruby process
--- writes to `batches:{bid}`, the key of the Ruby layout.
+-- Gives a header and a new UID to a list of events that has none, so that it becomes a batch. A Ruby web process made
+-- this list after the takeover, when it wanted to append events to the open batch `bid` of this bus: it wrote to
+-- `batches:{bid}`, the key of the Ruby layout, instead of `batch:{bid}`.
 --
--- The new batch gets a new UID, and the subscriber of the batch `bid`, which may be a dead letter by now. Returns the
--- UID, the subscriber's token and the time of creation. Returns nothing if `bid` no longer exists.
+-- The new batch gets the subscriber of the batch `bid`, which may be a dead letter by now. Returns the UID, the
+-- subscriber's token and the time of creation, or nothing if `bid` no longer exists.
 local function add_header(call, bid)
   local keys = call.keys
   local token = batches.read_header(keys.batch(bid)) or batches.read_header(keys.dead_letter(bid))
@@ -58,17 +58,16 @@ local function add_header(call, bid)
   return uid, token, now
 end
 
--- Makes a batch of the Ruby Routemaster a closed batch of this bus, with a job. The takeover of a Redis does this for
--- all batches in `batches:index`. Acquire and sweeps do it for batches that the takeover missed, or that a Ruby process
--- stored later. Returns true if the batch is adopted, false if it has no known subscriber or its UID is taken, and
--- nothing if there is no such batch.
+-- Turns a batch of the Ruby Routemaster into a closed batch of this bus, with a job. The takeover of a Redis does this
+-- for all batches in `batches:index`; acquire and sweeps do it for all others. Returns true if the batch is adopted,
+-- false if it has no known subscriber or its UID is taken, and nothing if there is no such batch.
 function ruby.adopt(call, bid)
   local keys = call.keys
   if redis.call('TYPE', keys.ruby_batch(bid)).ok ~= 'list' then return end
   local token, created_ms, attempts = batches.read_header(keys.ruby_batch(bid))
   if token then
-    -- Removes the batch from the set of open batches. A Ruby web process that still runs appends events to the batches
-    -- in this set, and now opens another batch.
+    -- A Ruby web process that still runs appends events to the batches in the set of open batches. So this batch is
+    -- removed from the set.
     redis.call('SREM', keys.batches_current(token), bid)
   else
     bid, token, created_ms = add_header(call, bid)

@@ -46,8 +46,8 @@ local function give_back(call, q, worker)
     given_back = given_back + 1
     job = redis.call('RPOP', keys.jobs_pending(q, worker))
   end
-  -- The dead worker's job is instant again, so no waiting job becomes instant in its place (maximum 0). The call is for
-  -- an `ordered` subscriber: it makes the job of the oldest batch instant if that job waits.
+  -- No waiting job becomes instant in place of the dead worker's job, which is instant again (maximum 0). But if the
+  -- subscriber is `ordered`, the job of its oldest batch becomes instant if that job waits.
   if lane_token then waiting.make_instant(call, lane_token, 0) end
   redis.call('SREM', keys.jobs_pending_index(q), worker)
   redis.call('HDEL', keys.leases(), worker)

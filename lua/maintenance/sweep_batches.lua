@@ -47,10 +47,9 @@ local function find_owner(call, bid)
   end
 end
 
--- Puts a new header (the first items of the list) at the front of a batch whose header is missing or damaged. If it was
--- missing, the batch is whole again, and stays in the queue. If it was damaged, the rest of the old header now stands
--- where events should be, so the batch becomes a dead letter. If the batch's subscriber cannot be found, only reports
--- the batch.
+-- Puts a new header (the first items of the list) at the front of a batch whose header is missing or damaged. A batch
+-- that had no header is whole again, and stays in the queue. If the header was damaged, its remains now stand among the
+-- events, so the batch becomes a dead letter. If the subscriber of the batch cannot be found, only reports the batch.
 local function repair_header(call, bid, found)
   local keys, batch = call.keys, call.keys.batch(bid)
   local is_whole = has_no_header(batch)
@@ -166,8 +165,8 @@ function check.batches_open(call, token, found)
   local bid, current = open_batches.read_entry(entry), keys.batches_current(token)
   local max_events, max_bytes = unpack(redis.call('HMGET', keys.subscriber(token), 'max_events', 'max_bytes'))
   local expected = open_batches.entry(bid, open_batches.max_events(max_events), max_bytes)
-  -- After a takeover, this bus does not add its open batches to the set `batches:current:{token}` (opening.lua says
-  -- why). So the set is checked only if there was no takeover.
+  -- The set is checked only if there was no takeover. After a takeover, this bus does not add its open batches to the
+  -- set.
   local is_current = ruby.was_here(call) or redis.call('SISMEMBER', current, bid) == 1
   if is_current and entry == expected and may_be_open(call, bid, token) then return end
   local close = exists(keys.batch(bid)) and open_batches.close or open_batches.remove
@@ -175,8 +174,8 @@ function check.batches_open(call, token, found)
   findings.add(found, 'entry_without_batch', bid)
 end
 
--- Removes the entry of a subscriber in `batches:room` if the subscriber no longer exists. What the sweep finds goes
--- into the log. So the finding names the batch and not the token, which may be a credential.
+-- Removes a subscriber's entry in `batches:room` if the subscriber no longer exists. The finding names the batch and
+-- not the subscriber's token, because findings are logged, and the token may be a credential.
 function check.batches_room(call, token, found)
   local room = redis.call('HGET', call.keys.batches_room(), token)
   if not room or exists(call.keys.subscriber(token)) then return end
@@ -190,8 +189,8 @@ function check.batches_closed(call, bid, found)
   remove('HDEL', call.keys.batches_closed(), bid, found, 'entry_without_batch')
 end
 
--- Removes a dead letter from the index if it does not exist. Also removes it if another program has written its key
--- with another type than a list, because listings would fail there.
+-- Removes an entry from the index of dead letters if there is no such dead letter, or if another program has written
+-- its key with another type. Listings would fail at such a key.
 function check.dead_letters_index(call, bid, found)
   if owner_of(call.keys.dead_letter(bid)) then return end
   remove('ZREM', call.keys.dead_letters_index(), bid, found, 'entry_without_dead_letter')

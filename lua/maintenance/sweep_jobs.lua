@@ -46,9 +46,9 @@ local function sorted_sets_of(call, q, suspect)
   return sets
 end
 
--- Removes surplus copies of a job from one list. The caller goes through all lists; only the first one that has the job
--- keeps a copy. `copies_found` is the number of copies in the lists visited before, and `times` the number in this one.
--- Returns the sum of both.
+-- Removes surplus copies of a job from one list, which has `times` of them. The caller goes through all lists; the
+-- first one that has the job keeps a copy. `copies_found` is the number of copies in the lists before this one. Returns
+-- the sum of `copies_found` and `times`.
 local function trim(list, job, times, copies_found)
   if times > 0 and (copies_found > 0 or times > 1) then
     redis.call('LREM', list, copies_found > 0 and 0 or times - 1, job)
@@ -81,8 +81,8 @@ local function keep_one(call, q, suspect, holders)
   return copies_found
 end
 
--- Removes the job of a batch that no longer exists from the index, the scheduled jobs and the waiting jobs. It may stay
--- in a list from which workers take jobs: acquire deletes it there.
+-- Removes a job without a batch from the index, the scheduled jobs and the waiting jobs. The job may stay in a list
+-- from which workers take jobs: acquire deletes it there.
 local function forget(call, q, suspect, found)
   local keys, job, lane_token = call.keys, suspect.job, suspect.lane_token
   local removed = redis.call('SREM', keys.jobs_index(q), job) + redis.call('ZREM', keys.jobs_scheduled(q), job)
@@ -90,9 +90,9 @@ local function forget(call, q, suspect, found)
   if removed > 0 then findings.add(found, 'job_without_batch', suspect.bid) end
 end
 
--- Puts a lost job where workers find it. Usually this is the list of instant jobs. But workers of the Ruby Routemaster
--- take jobs from this list too, and would lose a delivery job. While such workers run, a delivery job goes to the list
--- of jobs that wait for the share `slow` (lanes.lua), which only this bus reads.
+-- Puts a lost job where workers find it: usually into the list of instant jobs. But Ruby workers take jobs from this
+-- list too, and forget delivery jobs because they find no batch. While Ruby workers run, a delivery job goes to the
+-- list of jobs that wait for the share `slow`, which only this bus reads.
 local function put_back(call, q, job, ruby_workers)
   if not ruby_workers or q ~= 'main' then return jobs.make_instant(call, q, job) end
   redis.call('RPUSH', call.keys.share_jobs('slow'), job)

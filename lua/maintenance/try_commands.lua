@@ -9,7 +9,7 @@ local function may_run(keys, command)
   if not redis.acl_check_cmd then return true end
   local name = command == 'PUBLISH' and keys.wake('main') or keys.schema()
   -- Redis 8.8 throws an error unless the command can have this number of arguments, so several numbers are tried. 0 is
-  -- not tried: asked about SET without arguments, Redis 7.0.15 crashes if the user has a key pattern.
+  -- not tried, because it can make Redis 7.0.15 crash (with the command SET, for example).
   for count = 3, 1, -1 do
     local ok, may = pcall(redis.acl_check_cmd, command, unpack({ name, name, name }, 1, count))
     if ok and may then return true end
@@ -17,8 +17,8 @@ local function may_run(keys, command)
   return false
 end
 
--- Call this only if the Redis user may not PUBLISH on the channel. Returns true if the user lacks the channel, and
--- false if the user lacks the command PUBLISH. The error of Redis says which of them it is.
+-- Call this only if the Redis user may not PUBLISH on the channel. Returns true if the ACL denies the user the channel,
+-- and false if it denies the command PUBLISH, as the error of Redis tells.
 local function lacks_channel(channel)
   local reply = redis.pcall('PUBLISH', channel, '')
   return type(reply) == 'table' and reply.err ~= nil and reply.err:find('channel', 1, true) ~= nil
