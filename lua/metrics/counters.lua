@@ -22,10 +22,9 @@ function counters.subject(series)
   return series.subscriber and table.concat({ 'subscriber', series.subscriber }, ':')
 end
 
--- Adds the counts of removed topics and subscribers to the totals. Deletes these counts, and the histories of these
--- topics and subscribers. Does the same in `counters_reported`, the hash of the counts that the metric service already
--- got. Otherwise the totals would seem to have grown, and the service would get these counts a second time. Returns how
--- many counts were added to totals.
+-- Adds the counts of removed topics and subscribers to the totals, and deletes these counts and their histories. Does
+-- the same with `counters_reported`, the counts that the metric service already got, so that the service does not get
+-- them a second time. Returns how many counts were added to totals.
 function counters.fold(call, all_series)
   local folded = 0
   for _, series in ipairs(all_series) do

@@ -22,8 +22,8 @@ whose history was written by another program gets none either.
 local calls = include('store/calls')
 local counters = include('metrics/counters')
 
--- The time after which Redis deletes the history of a topic or subscriber that gets no more entries. When a topic or
--- subscriber is removed, its history is deleted at once.
+-- Time after which Redis deletes the history of a topic or subscriber that gets no more entries. If it is removed, its
+-- history is deleted immediately.
 local EXPIRY_MS = 2 * 86400 * 1000
 
 local function same(entry, figures)
@@ -33,17 +33,17 @@ local function same(entry, figures)
   return #entry == #figures + 1
 end
 
--- Begins a history that does not exist yet with the figures of the last sample. Does nothing if `figures` is empty.
+-- Creates a history, with the figures of the last sample as its first entry. Does nothing if the history exists, or if
+-- `figures` is empty.
 local function begin(history, slot, figures)
   if #figures == 0 or redis.call('EXISTS', history) == 1 then return end
   redis.call('RPUSH', history, cmsgpack.pack({ slot, unpack(figures) }))
   redis.call('PEXPIRE', history, EXPIRY_MS)
 end
 
--- Appends figures about a topic, a subscriber or the bus to a history, which keeps its last `kept` entries. Time is
--- divided into slots, and a history gets at most one entry in each; `slot` is the number of the present one. With
--- `may_skip`, figures that are equal to those of the last entry are not appended. Returns the number of appended
--- entries, 0 or 1.
+-- Appends figures about a topic, a subscriber or the bus to a history, which keeps its last `kept` entries. `slot` is
+-- the number of the present time slot; a history gets at most one entry in a slot. With `may_skip`, figures that equal
+-- those of the last entry are not appended. Returns the number of appended entries, 0 or 1.
 local function append(history, kept, slot, figures, may_skip)
   local last = redis.call('LINDEX', history, -1)
   if last then
