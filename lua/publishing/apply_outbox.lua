@@ -58,8 +58,8 @@ end
 
 local DO = { events = take_events, ['end'] = end_subscriptions, publish = publish }
 
--- Another partition accepted events at `added_us`, and their deadlines and ages must count from that time. A script
--- call has only one time of acceptance for all its events: the earliest.
+-- Another partition accepted events at `added_us`. Their deadlines and ages must count from that time. A script call
+-- has only one time of acceptance for all its events: the earliest.
 local function go_back_to(call, added_us)
   call.accepted_us = math.min(call.accepted_us, added_us)
   call.accepted_ms = math.floor(call.accepted_us / 1000)
@@ -93,8 +93,8 @@ return function(call, args)
   for i, from in ipairs(args.sources) do fields[i] = from.source end
   local before = redis.call('HMGET', key, unpack(fields))
   for i, from in ipairs(args.sources) do
-    -- `flush` and `empty` (src/publishing/outbox.ts) may send the entries of a partition at the same time, in one call.
-    -- The call then has these entries twice. `last` makes `apply` ignore them the second time.
+    -- In one call, the entries of a partition can come twice: from `flush` and from `empty` (src/publishing/outbox.ts).
+    -- `last` makes `apply` ignore them the second time.
     local newest = apply(call, state, from.entries, last[from.source] or tonumber(before[i]) or 0)
     last[from.source], applied[i] = newest, newest
     values[2 * i - 1], values[2 * i] = from.source, string.format('%d', newest)

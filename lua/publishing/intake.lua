@@ -13,8 +13,7 @@ local intake = {}
 --   topics        topics read so far, by name
 --   accepted      topics that got events
 --   run_topic     the topic of the latest publication
---   current_run   the events of the latest publications in a row that are all to `run_topic`, as one list; nil if there
---                 are none
+--   current_run   a list of the latest events in a row that are for `run_topic`; nil if there are none
 --   tokens        a list of the subscribers that get events
 --   events_of     the list of events that each subscriber gets, by token. Subscribers may share a list
 --   has_own       true for each subscriber that shares its list with no other, by token
@@ -77,8 +76,8 @@ local function judge_client(call, intake_state, topic, client)
   if redis.call('SCARD', keys.topics_owned(client)) >= intake_state.max_client_topics then return 'owns_too_many' end
 end
 
--- Makes the client the publisher of a topic. The field `publisher` is written last. So if Redis is killed after the
--- first writes, the topic has no publisher yet, and the next publication claims it again.
+-- Makes the client the publisher of a topic. The field `publisher` is written last: if Redis is killed before that, the
+-- topic has no publisher yet, and the next publication claims it again.
 local function claim(call, topic, client)
   redis.call('SADD', call.keys.topics(), topic.name)
   redis.call('SADD', call.keys.topics_owned(client), topic.name)
@@ -87,8 +86,8 @@ local function claim(call, topic, client)
 end
 
 -- Checks the idempotency key of a publication. Returns 'repeated' if the key was used for the same publication,
--- 'key_reused' if it was used for another publication, and 'too_many_keys' if the client has used up its quota of new
--- keys (client_quota.lua). Otherwise returns nothing.
+-- 'key_reused' if it was used for another one, and 'too_many_keys' if the client has used up its quota of new keys.
+-- Otherwise returns nothing.
 local function judge_key(call, intake_state, publication)
   local digest = publication.digest
   if not digest then return end
@@ -99,10 +98,10 @@ local function judge_key(call, intake_state, publication)
   if client_quota.is_empty(intake_state.quota, publication.client) then return 'too_many_keys' end
 end
 
--- Ends the current run (events of one topic that follow each other). Gives its events to the topic's subscribers, and
--- to other partitions that have subscribers of the topic. All subscribers without other events in this script call
--- share the list of the run, because a list for each of them would take long. A subscriber that has events of an
--- earlier run gets a list of its own, with the events of both runs.
+-- Ends the current run, the latest events in a row that are for one topic. Gives these events to the topic's
+-- subscribers, and to other partitions that have such subscribers. To save time, all subscribers that got no events
+-- earlier in this script call share the run's list. Each of the others has a list of its own, to which the events are
+-- appended.
 function intake.end_run(intake_state)
   local run = intake_state.current_run
   if not run then return end
@@ -125,8 +124,8 @@ function intake.end_run(intake_state)
   intake_state.current_run = nil
 end
 
--- Adds events to what the subscribers of a topic get at the end of this script call. The list `events` is not copied:
--- the events of later calls may be appended to it. So the caller must not keep it.
+-- Adds events to what the subscribers of a topic get at the end of this script call. The caller must not use the list
+-- `events` any more, because later calls of this function may append to it.
 function intake.add(call, intake_state, topic, events)
   if not topic.subscribers then
     topic.subscribers = redis.call('SMEMBERS', call.keys.topic_subscribers(topic.name))
@@ -171,9 +170,8 @@ function intake.judge(call, intake_state, publication)
 end
 
 -- Decides whether a client may publish to all of these topics. Returns the reason for a refusal and the refused topic,
--- or nothing. Changes nothing in Redis. Each topic without a publisher lowers the limits in `intake_state`, because the
--- client would become its publisher. Example: if the client may own only one more topic, the second such topic is
--- refused.
+-- or nothing. Changes nothing in Redis. Each topic without a publisher counts against the limits. Example: if the
+-- client may own only one more topic, the second such topic is refused.
 function intake.judge_all(call, intake_state, client, names)
   for _, name in ipairs(names) do
     local reason = intake.judge(call, intake_state, { topic = name, client = client })
@@ -212,8 +210,8 @@ function intake.take(call, intake_state, publication)
   return 'accepted', intake.count_subscribers(topic)
 end
 
--- Stores the idempotency keys of the accepted publications. This must be the last step of a script: if the script fails
--- before it, the publications can be sent again under the same keys.
+-- Stores the idempotency keys of the accepted publications. This must be the last step of a script: if an earlier step
+-- fails, the publications can be sent again under the same keys.
 function intake.remember(call, intake_state)
   for digest, fingerprint in pairs(intake_state.fingerprints) do
     redis.call('SET', call.keys.idempotency(digest), fingerprint, 'PX', intake_state.idempotency_window_ms)

@@ -15,20 +15,20 @@ local ruby = include('maintenance/ruby')
 local uids = include('store/uids')
 local opening = {}
 
--- Maximum batches that one script call opens, because opening one takes Redis 13 µs: 10,000 events for a subscriber
--- with max_events 1 blocked Redis for 130 ms. If a subscriber's events need more batches than the call may still open,
--- they go into one long batch, which acquire splits later (cutting.lua).
+-- Maximum batches that one script call opens: opening 10,000 batches of one event blocked Redis for 130 ms. If a
+-- subscriber's events need more batches than the call may still open, they go into one long batch, which acquire splits
+-- later (cutting.lua).
 local MAX_OPENED = 300
 
 -- Creates the table that a script call keeps while it opens batches. The UIDs of these batches begin with the 16
--- characters of `uid_seed`. `writes` collects the index entries and jobs of new batches until `enter` writes them. It
--- is false if there is nothing to write.
+-- characters of `uid_seed`. `writes` collects index entries and jobs for `enter`; it is false if `enter` has nothing to
+-- write.
 function opening.begin(uid_seed)
   return { uids = uids.begin(uid_seed), writes = false }
 end
 
--- Creates a table that collects what `enter` will write about new batches. Scores and times are converted to text once,
--- for all batches. If they were numbers, Redis would convert them for each batch, which takes 0.5 µs each time.
+-- Creates a table that collects what `enter` will write about new batches. Scores and times are texts: numbers would
+-- have to be converted for each batch, which takes Redis 0.5 µs each time.
 local function begin_writes(call)
   return {
     created_ms = string.format('%d', call.accepted_ms),
@@ -60,8 +60,8 @@ local function write_batch(call, writes, bid, token, list, first, last)
   end
 end
 
--- Makes a new batch the open batch of its subscriber, which takes the subscriber's next events. Returns true. But if
--- the bytes of the batch's first events fill it already, changes nothing and returns false.
+-- Makes a new batch the open batch of its subscriber, which takes the subscriber's next events. Returns true, or false
+-- if the batch cannot be open because the bytes of its first events fill it.
 local function leave_open(call, writes, bid, token, max_events, max_bytes, events, first)
   if not open_batches.needs_no_count(max_events, max_bytes, events, first) then
     local value, room = open_batches.new_room(bid, max_bytes, open_batches.bytes_of(events, first))
@@ -69,9 +69,8 @@ local function leave_open(call, writes, bid, token, max_events, max_bytes, event
     writes.rooms[#writes.rooms + 1] = token
     writes.rooms[#writes.rooms + 1] = value
   end
-  -- A Ruby Routemaster looks for open batches in the set `batches:current:{token}`. A Ruby process that still runs
-  -- after a takeover would append events under a key of the Ruby layout, where they would not be part of the batch. So
-  -- the batch is not added to the set after a takeover.
+  -- After a takeover, the batch is not added to the set `batches:current:{token}`. A Ruby process that still runs would
+  -- find it there, and append events under another key, that of the Ruby layout.
   if not ruby.was_here(call) then redis.call('SADD', call.keys.batches_current(token), bid) end
   writes.entries[#writes.entries + 1] = token
   writes.entries[#writes.entries + 1] = open_batches.entry(bid, max_events, max_bytes)

@@ -31,14 +31,14 @@ local redis_run = include('store/redis_run')
 local outboxes = {}
 
 local NUMBER_LENGTH = 16
--- If a partition does not apply its outbox entries in time, they are set aside, and sent to it again after this time.
+-- Outbox entries that a partition did not apply in time are set aside. After this time they are sent to it again.
 local ASK_AGAIN_MS = 1000
--- The number of an outbox entry is a time (µs). The entries of one script call get consecutive numbers. So the last
--- number may be later than the time now, but by no more than this. If it is later still, the clock was set back.
+-- The number of an outbox entry is a time (µs), but the entries of one script call get consecutive numbers. So the last
+-- number may be later than Redis's clock, by at most this much. If it is later still, the clock was set back.
 local MAX_AHEAD_US = 100 * 1000
--- If another Redis has taken over, or the clock was set back, the numbers of new entries jump by a minute (this many
--- µs). The former Redis may have given numbers that a failover lost, and that are later than the clock of the new
--- Redis. The clocks are assumed to differ by less than a minute, so no number is used twice.
+-- If another Redis has taken over, or the clock was set back, the numbers of new entries jump by this time, a minute. A
+-- failover can lose the last numbers of the former Redis. The jump goes beyond them if the clocks differ by less than a
+-- minute.
 local JUMP_US = 60 * 1000 * 1000
 
 -- Returns the number of an outbox entry: its first 16 digits.
@@ -46,8 +46,8 @@ function outboxes.number_of(entry)
   return tonumber(entry:sub(1, NUMBER_LENGTH))
 end
 
--- Reads the work that an outbox entry describes. Returns the kind of work, the topic, the data that this kind of work
--- needs, and the time (µs) at which the entry was added. The time is nil if the number of the entry is this time.
+-- Reads the work that an outbox entry describes. Returns the kind of work, the topic, the data for this kind of work,
+-- and the time (µs) at which the entry was added (nil if the entry's number is this time).
 function outboxes.work_of(entry)
   return unpack(cmsgpack.unpack(entry:sub(entry:find(':', NUMBER_LENGTH + 1, true) + 1)))
 end
@@ -58,7 +58,7 @@ local function job_for(partition)
   return cmsgpack.pack({ 'outbox', { tonumber(partition) } })
 end
 
--- Deletes the job that empties a list of outbox entries (see `job_for`). The list must be empty. `args` has the worker,
+-- Deletes the job that sends a list of outbox entries (see `job_for`). The list must be empty. `args` has the worker,
 -- its lease and lease_ms. Returns false if the worker does not hold the job.
 function outboxes.end_job(call, partition, args)
   local job = job_for(partition)
@@ -77,8 +77,8 @@ end
 --   last   the number of the last entry
 --   run    the `run_id` of the Redis that last added an entry or scrubbed
 --   bytes  the bytes of all entries
---   ahead  by how much (µs) new numbers are later than Redis's clock: 0 until another Redis takes over or the clock is
---          set back
+--   ahead  how far (µs) new numbers are ahead of Redis's clock: 0 until another Redis takes over or the clock is set
+--          back
 local function read_state(call, outgoing)
   if outgoing.last then return end
   local sent = call.keys.outboxes_sent()
@@ -88,14 +88,14 @@ local function read_state(call, outgoing)
 end
 
 -- Adds an entry to the collection `outgoing`, which `store` writes. `partitions` has the numbers of the partitions that
--- must apply the entry, separated by commas. The head of this file explains `kind` and `about`.
+-- must apply the entry, separated by commas. `kind` is the kind of work, and `about` its data.
 function outboxes.add(outgoing, partitions, kind, topic, about)
   outgoing.work[#outgoing.work + 1] = { partitions, { kind, topic, about } }
 end
 
 -- Returns the number just below that of the first new entry: the time (µs) plus `ahead`, or the last number if that is
--- higher. If this is another Redis than before, or if the clock was set back, adds JUMP_US (a minute) to it, and raises
--- `ahead`, so that all later numbers are higher too.
+-- higher. If another Redis has taken over, or the clock was set back, adds JUMP_US (a minute) to this number, and
+-- raises `ahead` for all later numbers.
 local function last_number(call, outgoing)
   local time, run = call.now_us - 1 + outgoing.ahead, redis_run.id() or ''
   local number = math.max(outgoing.last, time)
@@ -106,16 +106,16 @@ local function last_number(call, outgoing)
   return number
 end
 
--- Checks whether this Redis is another one than before. If so, stores its `run_id` and raises `ahead`. Scrubbing calls
--- this, so that replicas usually have the `run_id` before there is an entry.
+-- Checks whether another Redis has taken over since the last check. If so, stores the `run_id` of this Redis and raises
+-- `ahead`. Scrubbing calls this, so that replicas usually have the `run_id` before there is an entry.
 --
--- Example: the replica B takes over from the master A, and stores its `run_id`. A, now a replica of B, gets this
--- `run_id`. B adds an entry, and fails before A gets the entry. A becomes the master again. It finds B's `run_id`, and
--- so gives higher numbers than B did. Without B's `run_id`, A might give lower numbers. A partition that has applied
--- B's entry would then ignore A's entries.
+-- Example: the replica B takes over from the master A, and stores its `run_id`, which A, now a replica of B, gets too.
+-- B adds an entry, and fails before A gets it. A becomes the master again, finds B's `run_id`, and so gives higher
+-- numbers than B did. Otherwise a partition that has applied B's entry could ignore A's next entries, because their
+-- numbers are lower.
 --
--- The very first Redis also stores its `run_id` before the first entry. Otherwise a failover could lose this entry, and
--- the new master would not know that there was another Redis.
+-- The very first Redis also stores its `run_id`. Otherwise, if a failover lost the first entry, the new master would
+-- not know that there was another Redis.
 function outboxes.notice_other_redis(call)
   local outgoing = outboxes.begin()
   read_state(call, outgoing)
@@ -131,9 +131,9 @@ function outboxes.continue_above(call, number)
   return true
 end
 
--- Appends the collected work of a script call to the outbox, and queues the job that empties the outbox. If the job
--- cannot be queued, a sweep queues it later. The error is kept in `call.failure`, and does not end the script here: a
--- caller that repeated the script would append the entries again.
+-- Appends the collected work of a script call to the outbox, and queues the job that sends it. An error while the job
+-- is queued does not end the script here, because a caller that repeated the script would append the entries again. The
+-- error is kept in `call.failure`, and a sweep queues the job later.
 function outboxes.store(call, outgoing)
   if #outgoing.work == 0 then return end
   read_state(call, outgoing)
@@ -150,15 +150,15 @@ function outboxes.store(call, outgoing)
   calls.throw_later(call, jobs.put, 'aux', job_for())
 end
 
--- An outbox entry `end` ends all subscriptions to a topic in another partition. After such an entry was added to the
--- outbox, this stores its number. `may_end_subscriptions` compares it with the entries that still wait.
+-- Stores the number of the last outbox entry, which must be an `end`: it ends all subscriptions to a topic in another
+-- partition. `may_end_subscriptions` reads this number.
 function outboxes.note_end(call)
   local sent = call.keys.outboxes_sent()
   redis.call('HSET', sent, 'ended', redis.call('HGET', sent, 'last'))
 end
 
--- Returns true if an entry `end` may still wait for `partition`. When the partition applies this entry, it ends all its
--- subscriptions to the topic, even one that is made now.
+-- Returns true if an outbox entry `end` may still wait for `partition`. When the partition applies such an entry, it
+-- ends all its subscriptions to a topic, even one that is made now.
 function outboxes.may_end_subscriptions(call, partition)
   local ended = tonumber(redis.call('HGET', call.keys.outboxes_sent(), 'ended') or nil)
   for _, list in ipairs(ended and { call.keys.outbox(), call.keys.outbox_aside(partition) } or {}) do
@@ -189,8 +189,7 @@ function outboxes.are_full(call, outgoing, marks, max_bytes)
 end
 
 -- Sets outbox entries aside for the partitions in `late`, which did not apply them in time: appends each entry to the
--- list of each late partition that must apply it. Schedules the jobs that send these lists, unless they are queued
--- already.
+-- list of each late partition that must apply it. Schedules the jobs that send these lists.
 function outboxes.set_aside(call, entries, late)
   local keys, lists = call.keys, {}
   for _, partition in ipairs(late) do lists[partition] = {} end

@@ -31,7 +31,7 @@ local function buckets_of(call, state, client)
     }
     state.buckets[client] = buckets
     -- If the clock was set back, the buckets are stored with the new time even if nothing is taken from them. Otherwise
-    -- an empty bucket would not fill until the clock reaches the old time again.
+    -- they would not fill until the clock reaches the old time again.
     if set_back_us > 0 then state.changed[client] = buckets end
   end
   return buckets

@@ -28,9 +28,8 @@ local function places(keys, partition)
   return keys.outbox(), keys.outboxes_sent(), 'bytes'
 end
 
--- Removes the entries that the previous call returned, if they are still there. The partitions in `late` have not
--- applied these entries in time, so each gets a copy of its entries in a list of its own. Returns the bytes that are
--- left.
+-- Removes the entries that the previous call returned, if they are still there. Before that, copies the entries for
+-- each partition in `late`, which has not applied them in time, to a list of its own. Returns the bytes that are left.
 local function remove_first(call, args, list, hash, field)
   local entry = args.last and redis.call('LINDEX', list, args.count - 1)
   if not entry or outboxes.number_of(entry) ~= args.last then return tonumber(redis.call('HGET', hash, field)) or 0 end
@@ -39,8 +38,8 @@ local function remove_first(call, args, list, hash, field)
   return redis.call('HINCRBY', hash, field, -args.bytes)
 end
 
--- Returns as many of the next entries of a list as fit into the reply. If the whole list fits (it has `left` bytes),
--- one command reads the entries, without measuring each. This takes Redis a third less time for 500 short entries.
+-- Returns as many of the next entries of a list as fit into the reply. `left` is the number of bytes in the list. If
+-- all of them fit, the entries are not measured, which saves a third of the time for 500 short entries.
 local function next_entries(args, list, left)
   local max_entries = args.max_entries
   if left <= args.max_bytes then return redis.call('LRANGE', list, 0, max_entries - 1) end
@@ -64,8 +63,8 @@ return function(call, args)
   local entries = next_entries(args, list, left)
   if #entries == 0 then
     if partition then
-      -- No entries are set aside for this partition any more. So the field is deleted, and new entries are sent from
-      -- the list `outbox` again. While the field exists, new entries are set aside.
+      -- While this field exists, new entries for the partition are set aside. None is left now, so the field is
+      -- deleted, and new entries for the partition are sent from the list `outbox` again.
       redis.call('HDEL', hash, field)
     elseif left ~= 0 then
       -- The list is empty, but the stored sum of its bytes is not 0: Redis was killed and kept only the first writes of

@@ -26,8 +26,8 @@ local function fill(batch, max, events)
 end
 
 -- Subtracts the bytes of new events from the bytes that still fit into each open batch. Returns the bytes that are
--- left, by subscriber. Leaves out subscribers without an open batch, and those whose open batch has only small events.
--- Small events are not counted, because a batch that is full of them is far below its maximum of bytes.
+-- left, by subscriber. Leaves out subscribers without an open batch, or with only small events in it: such a batch
+-- reaches its maximum of events long before its maximum of bytes.
 local function take_room(call, intake_state, entries)
   local tokens, open, lists = {}, {}, {}
   for i, token in ipairs(intake_state.tokens) do
@@ -40,8 +40,8 @@ local function take_room(call, intake_state, entries)
   return open_batches.take_room(call, tokens, open, lists)
 end
 
--- Returns true if the open batch of a join was created after another partition had accepted the new events. Such a
--- batch must not get these events, because a join takes the creation time of a batch as the time of all its events.
+-- Returns true if a join's open batch was created after another partition had accepted the new events. Such a batch
+-- must not get these events: a join takes the creation time of a batch as the time of all its events.
 local function is_too_young(call, token, entry)
   if call.accepted_us == call.now_us or not join_tokens.is_join(token) then return false end
   local created_ms = redis.call('LINDEX', call.keys.batch((open_batches.read_entry(entry))), 1)
@@ -79,17 +79,17 @@ end
 
 -- Stores the accepted events in batches and in the outbox, and counts them for the topics of this partition.
 --
--- If storing fails for one subscriber (a key has the wrong type, for example), the other subscribers still get their
--- events. The error is kept in `call.failure`, and the script goes on: it removes the events from where they waited (an
--- outbox, or the delayed events). Otherwise the next call would give them to the other subscribers again.
+-- If storing fails for one subscriber (a key has the wrong type, for example), the error is kept in `call.failure`, and
+-- the script goes on. The other subscribers get their events, and the events are removed from where they waited (an
+-- outbox, or the delayed events), so that they are not stored twice.
 --
--- If Redis's ACL forbids a command, the error is thrown at the end of this function. Then the events stay where they
--- waited, and the caller repeats the script when the ACL permits the command.
+-- If Redis's ACL forbids a command, this function throws the error at its end. The events then stay where they waited,
+-- and the caller repeats the script when the ACL permits the command.
 function storing.store(call, uid_seed, intake_state)
   intake.end_run(intake_state)
   if #intake_state.tokens > 0 then open_batches.close_all_after_restart(call) end
-  -- The open batches are read before the outbox is written. A script that fails keeps what it has written. So if this
-  -- read failed later, each repetition of the script would append the same entries to the outbox again.
+  -- The open batches are read before the outbox is written. If this read failed later, each repetition of the script
+  -- would append the same entries to the outbox again.
   local entries = #intake_state.tokens > 0 and many.get_fields(call.keys.batches_open(), intake_state.tokens)
   for _, topic in ipairs(intake_state.accepted) do
     if not topic.is_foreign then redis.call('HINCRBY', call.keys.topic(topic.name), 'counter', topic.events) end
