@@ -42,8 +42,8 @@ local MAX_TOPICS_BYTES = 256
 -- Time for which a record is shown: a day.
 delivery_log.KEPT_MS = 86400000
 
--- Returns the number that `deliveries:logs` stores for a log with this many records. It is rounded down to whole UNITs,
--- so that it seldom changes. Returns nil for an empty log, which has no entry there.
+-- Returns the number that `deliveries:logs` stores for a log with this many records: rounded down to whole UNITs, so
+-- that it seldom changes. Returns nil for an empty log, which is not stored there.
 function delivery_log.counted(records)
   if records > 0 then return records - records % UNIT end
 end
@@ -89,8 +89,8 @@ function delivery_log.count(call, name, records, counted)
   return redis.call('HINCRBY', call.keys.deliveries_total(), 'records', (now_counted or 0) - counted)
 end
 
--- Removes the oldest records of a log, `removed` of them, and corrects the number of its records in `deliveries:logs`.
--- `counted` is what was stored there before. Returns the new total of all logs.
+-- Removes the `removed` oldest records of a log, and corrects the log's number of records in `deliveries:logs`, which
+-- was `counted` before. Returns the new total of all logs.
 function delivery_log.cut(call, name, counted, removed)
   local ending, token = delivery_log.read_name(name)
   redis.call('LTRIM', delivery_log.list_of(call, ending, token), 2 * removed, -1)
@@ -98,8 +98,8 @@ function delivery_log.cut(call, name, counted, removed)
 end
 
 -- Removes the oldest records of the longest logs until all logs together have at most `max` records, or until
--- MAX_REMOVED records are removed. `total` is a little too low, because the number of each log is rounded down to whole
--- UNITs. `uncounted` is the most by which it can be too low.
+-- MAX_REMOVED records are removed. `total` is too low by up to `uncounted`, because the number of each log is rounded
+-- down to whole UNITs.
 local function shrink(call, total, max)
   local uncounted, removed = (UNIT - 1) * redis.call('ZCARD', call.keys.deliveries_logs()), 0
   while total + uncounted > max and removed < MAX_REMOVED do
@@ -125,8 +125,8 @@ end
 
 -- Appends records to one of a subscriber's two logs: `ending` is 'taken' (accepted batches) or 'dropped'. `entries` is
 -- a list of UID, record, UID, record, …, with the UIDs of the batches. `max` is the maximum number of records in all
--- logs together; if it is 0, nothing is kept. The subscriber must exist: its logs are deleted when it is removed, so a
--- log that is written later would stay until a sweep deletes it.
+-- logs together; if it is 0, nothing is kept. The subscriber must exist: logs of a removed subscriber would stay until
+-- a sweep deletes them.
 function delivery_log.append(call, ending, token, entries, max)
   if #entries == 0 or max == 0 then return end
   local list = delivery_log.list_of(call, ending, token)
@@ -145,8 +145,8 @@ function delivery_log.follow(call, ending, tokens, max)
   local trail, at, entries = call.keys.deliveries_trail(ending), string.format('%d\n', call.now_us), {}
   for i, token in ipairs(tokens) do entries[i] = at .. token end
   local length = many.command('RPUSH', trail, entries)
-  -- Each entry of the trail stands for at least one record, and only about `max` records are kept. So listings need
-  -- only the newest `max` entries. Older ones are deleted LUMP at a time, so that few script calls need to do it.
+  -- Each entry of the trail stands for at least one record, and about `max` records are kept. So listings need only the
+  -- newest `max` entries. Older ones are deleted LUMP at a time, so that few script calls need to do it.
   if length > max + LUMP then redis.call('LTRIM', trail, -max, -1) end
 end
 
@@ -185,9 +185,9 @@ function delivery_log.failures(call, bid)
   return ',' .. (first:match('^{"at":(%d+)') or 'null') .. ',[' .. table.concat(kept, ',') .. ']'
 end
 
--- Completes the record of a batch that ends now: puts the time of its end (µs) in front, and the time at which it was
--- closed (`closed_ms`; 0 if there is none). Each record of a script call ends 1 µs after the one before, so that no two
--- have the same time. Making a record takes longer, so the records of the next call are later than all of these.
+-- Completes the record of a batch that ends now: puts two times in front, that of its end (µs) and that of its closing
+-- (`closed_ms`; 0 if there is none). Each record of a script call ends 1 µs after the one before, so that no two have
+-- the same time. Making a record takes longer than 1 µs, so all records of the next call are later.
 function delivery_log.ended_now(call, closed_ms, record)
   call.records_made = (call.records_made or 0) + 1
   return string.format('%d', call.now_us + call.records_made) .. ',' .. (closed_ms or '0') .. ',' .. record
@@ -212,9 +212,9 @@ function delivery_log.drops(reason, max)
   return { reason = reason, max = max, by_token = {}, open_of = {} }
 end
 
--- Returns the time (ms, as text) at which a batch that is about to be dropped was closed to new events. This is now if
--- the batch is open. Returns false for a batch that its first events filled, and for a retried dead letter. `records`
--- keeps what is read from Redis, for the next batch.
+-- Returns the time (ms, as text) at which a batch that is about to be dropped was closed to new events: now if the
+-- batch is open. Returns false for a batch that its first events filled, and for a retried dead letter. Keeps in
+-- `records` what it reads from Redis, to read it only once.
 local function closed_ms_of(call, records, bid, token)
   local open_of = records.open_of
   if open_of[token] == nil then open_of[token] = open_batches.bid_of(call, token) end

@@ -92,9 +92,9 @@ local function read_index(source)
   end
 end
 
--- A listing merges several sources (merging.lua). Returns the source with the entries of the sorted set `index`, or
--- nothing if it has none within the listing's bounds. Scores are times, in ms if `scale` is 1 and in µs if it is 1000.
--- The function `read` returns the entry for an id, or nothing if it must not be listed.
+-- Returns the source (merging.lua) with the entries of the sorted set `index`, or nothing if it has none within the
+-- listing's bounds. Scores are times, in ms if `scale` is 1 and in µs if it is 1000. The function `read` returns the
+-- entry for an id, or nothing if the entry must not be listed.
 local function index_source(listing, index, scale, read)
   listing.sources = listing.sources + 1
   local range = listing.ranges[scale]
@@ -161,9 +161,8 @@ local function times_at(list, position)
 end
 
 -- Finds, by a binary search, the newest record of a log at or before the time `place` (ms). Returns its position and
--- its time, or nothing if all records are newer. The search begins at the position where the search in the previous log
--- ended, because logs of subscribers of the same topics are similar. `listing.part` has this position, as a part (0 to
--- 1) of the log's length.
+-- its time, or nothing if all records are newer. The search begins where the search in the previous log ended, because
+-- logs are often similar. `listing.part` has this position, as a part (0 to 1) of the log's length.
 local function position_at(listing, list, place)
   local length = redis.call('LLEN', list) / 2
   local low, high, at = 1, length, math.floor(listing.part * length)
@@ -196,9 +195,9 @@ local function read_log(source)
   end
 end
 
--- A listing merges several sources (merging.lua). Returns the source with the records of one delivery log, or nothing
--- if it has none within the listing's bounds. If `newest` (ms) is given, newer records are left out. Only the time of
--- the newest record is read now. A bus can have thousands of logs, so the records are read when the page gets that far.
+-- Returns the source (merging.lua) with the records of one delivery log, or nothing if it has none within the listing's
+-- bounds. Leaves out records that are newer than `newest` (ms). A bus can have thousands of logs, so the records of a
+-- log are read only when the page gets that far.
 function delivery_sources.log(listing, ending, token, newest)
   local list, position, place = delivery_log.list_of(listing.call, ending, token), nil, nil
   listing.sources = listing.sources + 1

@@ -20,7 +20,7 @@ local SMALLEST_ID = ('-'):rep(20)
 -- Returns an iterator over the script calls that appended records to logs before the time `place` (ms), the newest
 -- first. `ending` names the trail to read: 'taken' or 'dropped'. For each call, the iterator returns a table:
 --   place   the time of the call (ms)
---   tokens  the subscribers to whose logs the call wrote. The trail has an entry of the call for each of them
+--   tokens  the subscribers to whose logs the call wrote
 -- The oldest call in the trail is left out, because some of its entries may have been deleted.
 local function read_writes(call, ending, place)
   local next_entry = delivery_sources.backwards(
@@ -80,8 +80,8 @@ local function read_all_logs(reader, place)
   return merging.merged(sources)
 end
 
--- Returns an iterator over the records of all logs, the newest first. The trail lists the last writes to logs. For the
--- time that it covers, only the logs that it names are read. For older records, all logs are searched.
+-- Returns an iterator over the records of all logs, the newest first. For the time that the trail covers, only the logs
+-- named in it are read. For older records, all logs are searched.
 local function read_trail(reader)
   local listing = reader.listing
   local records, place, rest = {}, listing.newest_record, nil
@@ -107,9 +107,9 @@ local function read_trail(reader)
   end
 end
 
--- Returns a source of a listing (merging.lua): the records of all batches with this `ending` ('taken' or 'dropped'). A
--- listing opens a source when it comes to the time `place` of the source's newest entry. Here this time is known only
--- after the opening, so `place` is infinity: the source is opened first.
+-- Returns a source of a listing (merging.lua): the records of all batches with this `ending` ('taken' or 'dropped').
+-- `place` should be the time of the newest record. It is infinity, so that the source is opened first, because the time
+-- is known only after the opening.
 function delivery_trail.source(listing, ending)
   listing.sources = listing.sources + 1
   return { place = math.huge, open = read_trail, listing = listing, ending = ending, logs = {} }

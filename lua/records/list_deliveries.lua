@@ -25,8 +25,8 @@ local open_batches = include('delivering/open_batches')
 local MAX_BATCHES = 2000
 -- Maximum failed attempts that an entry of the reply shows: the latest ones.
 local MAX_SHOWN_ATTEMPTS = 3
--- Number of subscribers that one EXISTS command checks for retried batches. Most subscribers have none, so a command
--- for each of them would take long.
+-- Number of subscribers that one EXISTS command checks for retried batches. A command for each subscriber would take
+-- long.
 local SUBSCRIBERS_PER_EXISTS = 50
 
 local function queue_owners(listing, clients)

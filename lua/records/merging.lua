@@ -73,8 +73,8 @@ local function pop(heap)
 end
 
 -- Merges sources: returns an iterator over all their entries, newest first. A source is opened when the listing has
--- come to the time of its newest entry. `places` has these times, sorted, and `at_place` the sources of each time.
--- Times are sorted and not the sources, which are tables: sorting tables takes Lua ten times as long.
+-- come to the time of its newest entry. `places` has these times, and `at_place` the sources of each time. The times
+-- are sorted instead of the sources, because sorting tables takes Lua ten times as long.
 function merging.merged(sources)
   local heap, places, at_place = {}, {}, {}
   for _, source in ipairs(sources) do
