@@ -8,9 +8,9 @@ local many = {}
 -- are never separated.
 many.MAX_VALUES = 4000
 
--- Redis stores a hash of up to 512 short values as a list, where a look-up among 500 fields takes 3 µs. In a hash table
--- it takes 0.1 µs. A value of more than 64 bytes, such as this one, makes Redis change the hash into a table. The hash
--- stays a table when the value is removed again, until the hash is empty or Redis restarts.
+-- A look-up in a hash of 500 short values takes 3 µs if Redis stores the hash as a list, and 0.1 µs if it stores it as
+-- a table. A value of more than 64 bytes, such as this one, makes Redis change the list into a table. The table remains
+-- when the value is removed, until the hash is empty or Redis restarts.
 many.LONG_VALUE = ('-'):rep(65)
 
 -- Runs a Redis command on the key `name`. If there are more than MAX_VALUES values, runs the command several times.
@@ -39,8 +39,8 @@ end
 function many.set_fields(hash, pairs_of)
   if #pairs_of == 0 then return end
   local encoding = redis.call('OBJECT', 'ENCODING', hash)
-  -- Setting a long value makes Redis store the hash as a table, which is quick to search (see LONG_VALUE). The long
-  -- value is removed again below. This is not done for a new hash with a single field.
+  -- A long value makes Redis store the hash as a table, which is quick to search (see LONG_VALUE). The value is removed
+  -- again below. None is set for a new hash with a single field.
   local spread = encoding ~= 'hashtable' and (encoding or #pairs_of > 2)
   if spread then redis.call('HSET', hash, '', many.LONG_VALUE) end
   many.command('HSET', hash, pairs_of)

@@ -5,8 +5,8 @@ process before it.
 ]]
 local redis_run = {}
 
--- The `run_id` of this Redis, or nil before it is first read. It is kept because reading it takes 6 µs. Only a restart
--- of Redis changes the `run_id`, and a restart also clears this variable.
+-- The `run_id` of this Redis, or nil until it is read. It is kept, because reading it takes 6 µs. Only a restart of
+-- Redis changes the `run_id`, and a restart also clears this variable.
 local id
 
 -- Returns the `run_id` of this Redis, or nil if INFO does not say it.
