@@ -40,18 +40,18 @@ local function has_no_room_for_it(call, token, max)
 end
 
 local function store_settings(call, subscriber, args, settings)
-  -- `subscribed_at` is in µs, so that no two requests store the same time. If a callback answers 410 (Gone), the
-  -- subscriber is paused only if `subscribed_at` is the same as when the delivery began (nack.lua). If it has changed,
-  -- the subscriber may have another callback now.
+  -- `subscribed_at` is in µs, so that no two requests store the same time. A 410 (Gone) of a callback pauses the
+  -- subscriber only if `subscribed_at` has not changed since the delivery began (nack.lua). If it has, the subscriber
+  -- may have another callback now.
   redis.call('HSET', subscriber, 'callback', args.callback, 'uuid', args.uuid, 'subscribed_at', call.now_us)
   for name, value in pairs(settings) do redis.call('HSET', subscriber, name, value) end
   for i = 1, #STORED_DEFAULTS, 2 do redis.call('HSETNX', subscriber, STORED_DEFAULTS[i], STORED_DEFAULTS[i + 1]) end
 end
 
 -- Returns the signing keys of a subscriber after the key `newest` has replaced the newest key in `before`. The result
--- is a text such as `C B@1700000060000 A@1700000030000`: the newest key first, then the keys that it replaced. Each of
--- these also signs deliveries until the time (ms) behind its `@`, which is at most `overlap_ms` from now. If `newest`
--- is the newest key in `before` already, returns `before`.
+-- is a text such as `C B@1700000060000 A@1700000030000`: the newest key, then the replaced ones. A replaced key also
+-- signs deliveries, until the time (ms) behind its `@`, which is at most `overlap_ms` from now. If `newest` is the
+-- newest key already, returns `before`.
 local function replaced_keys(call, before, newest, overlap_ms)
   local kept = { newest }
   for entry in before:gmatch('%S+') do
@@ -77,8 +77,7 @@ end
 -- Applies new settings to the open batch, the one that takes the subscriber's new events:
 --   timeout     the batch is due after this time from now, unless it was due earlier
 --   max_events  the batch is closed if it has this many events already
---   max_bytes   a changed value closes the batch. While max_bytes was the default, the bytes of small events were not
---               counted, so the bus may not know how many bytes the batch has
+--   max_bytes   a changed value closes the batch, because the bytes of its events may not have been counted
 local function change_open_batch(call, token, settings, max_bytes_before)
   local keys, timeout_ms = call.keys, tonumber(settings.timeout)
   local entry = redis.call('HGET', keys.batches_open(), token)

@@ -23,9 +23,8 @@ function topics.refusal(call, topic, client)
   if redis.call('SISMEMBER', call.keys.topics(), topic) == 0 then return 'topic_not_found' end
   local publisher = topics.publisher(call, topic)
   if not client or publisher == client then return end
-  -- The name of a removed topic may stay for a while, without a publisher, until other partitions have ended their
-  -- subscriptions to the topic. A client that repeats the removal in this time is told that the topic does not exist,
-  -- not that the removal is forbidden.
+  -- The name of a removed topic stays until other partitions have ended their subscriptions to the topic. A client that
+  -- repeats the removal in this time is told that the topic does not exist, not that the removal is forbidden.
   local was_removed = not publisher and redis.call('HEXISTS', call.keys.topic(topic), 'removed_before') == 1
   return was_removed and 'topic_not_found' or 'forbidden'
 end
@@ -54,11 +53,11 @@ local function end_elsewhere(call, topic, marks)
 end
 
 -- Deletes a topic with its delayed events, and ends its subscriptions in this partition. Returns the number of deleted
--- delayed events, and a list of the partitions that must still end subscriptions to the topic (elsewhere.lua). The name
--- of the topic stays, without a publisher, until they have done so and no join reads the topic.
+-- delayed events, and a list of the other partitions that must still end subscriptions to the topic (elsewhere.lua).
+-- The topic's name stays, without a publisher, until they have done so and no join reads the topic.
 --
--- The topic's hash has the list of these partitions. So the hash is deleted only after the outbox entry for them is
--- stored: if Redis is killed in between, a repeated removal still finds them.
+-- The topic's hash is deleted only after the outbox entry for these partitions is stored. If Redis is killed in
+-- between, a repeated removal still finds the partitions in the hash.
 function topics.remove(call, topic)
   local keys, publisher = call.keys, topics.publisher(call, topic)
   local marks = elsewhere.read(redis.call('HGET', keys.topic(topic), 'elsewhere'))
@@ -99,7 +98,7 @@ function topics.remove_if_unused(call, topic)
   if is_unused(call, topic) then topics.remove(call, topic) end
 end
 
--- True if making the topics in `names` that do not exist yet would bring the number of all topics above `max`.
+-- True if there would be more than `max` topics after the creation of those in `names` that do not exist yet.
 function topics.have_no_room(call, names, max)
   local all, new = call.keys.topics(), 0
   if redis.call('SCARD', all) + #names <= max then return false end
@@ -128,9 +127,8 @@ function topics.subscribe_to(call, token, names, foreign)
   topics.unsubscribe_from(call, token, left)
 end
 
--- Returns the topics from `names[first]` to `names[last]` that have neither a publisher nor a subscription. First, one
--- EXISTS command asks whether any of them has data. If one has, they are looked up one by one, which takes Redis 3 µs
--- for each.
+-- Returns the topics from `names[first]` to `names[last]` that have neither a publisher nor a subscription. One EXISTS
+-- command asks whether any of them has data. If so, they are looked up one by one, which takes Redis 3 µs for each.
 local function unused_among(call, names, first, last)
   local keys, about = call.keys, {}
   for i = first, last do
@@ -145,8 +143,8 @@ local function unused_among(call, names, first, last)
 end
 
 -- Ends the given subscriptions of a subscriber. A subscription is in two lists: the topic's list of subscribers, and
--- the subscriber's list of topics. The topic's list is changed first. If Redis is killed and keeps only this change, a
--- repeated call still finds the subscription in the subscriber's list, and ends it there too.
+-- the subscriber's list of topics. The topic's list is changed first. If Redis is killed after that, a repeated call
+-- still finds the subscription in the subscriber's list.
 --
 -- Topics that are left without a publisher and without a subscription are deleted. Otherwise a client could use up the
 -- maximum number of topics by subscribing and unsubscribing.
