@@ -13,9 +13,8 @@ const CREDENTIALS = [
 ] as const;
 
 /**
- * Returns a text that replaces the bus's text about refused credentials. The bus speaks of Basic and Digest, but users
- * of rtm do not choose between them. The new text names the credentials that the bus's text names; if that names none,
- * those of a client and of root.
+ * Returns a text for users of rtm that replaces the bus's text about refused credentials, which speaks of Basic and
+ * Digest. The new text names the same credentials or, if the bus names none, those of a client and of root.
  */
 function refusalText(text: string): string {
   const problem = text.startsWith(RIGHT)

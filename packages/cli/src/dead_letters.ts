@@ -42,7 +42,7 @@ export async function purgeDeadLetters(call: Call): Promise<void> {
 }
 
 /**
- * Returns the arguments: a single id or, with `--all`, no argument. Throws UsageError otherwise. So a user who forgets
+ * Returns the arguments: a single id or, with `--all`, none. Throws UsageError otherwise, so that a user who forgets
  * the id does not purge all dead letters.
  */
 function idOrAll({ args, options }: Call): string[] {

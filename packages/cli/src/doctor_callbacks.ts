@@ -10,8 +10,8 @@ import type { Subscription } from './subscriptions.ts';
 type FullSubscription = Exclude<Subscription, { paused_at?: undefined }>;
 
 /**
- * The bus may reach a callback that this machine does not reach. Such a callback is reported as fine if no delivery to
- * it fails and the last one is at most this old. If the last delivery is older, the receiver may have stopped since.
+ * A callback that this machine does not reach counts as fine if no delivery of the bus to it fails, and the last one is
+ * at most this old. If the last delivery is older, the receiver may have stopped since.
  */
 const DELIVERED_WITHIN_MS = 60_000;
 
@@ -68,8 +68,8 @@ async function findingOf(bus: Routemaster, subscription: FullSubscription, role:
 }
 
 /**
- * True if the bus has delivered to a subscriber within DELIVERED_WITHIN_MS. Also true if it has tried to, but cannot
- * say how this ended, because an old release has no `GET /deliveries`.
+ * True if the bus has delivered to a subscriber within DELIVERED_WITHIN_MS. Also true if it has tried, and the result
+ * is not known because an old release has no `GET /deliveries`.
  */
 async function isDeliveredLately(
   bus: Routemaster,
@@ -113,8 +113,8 @@ async function adviceWhenFailing(
 }
 
 /**
- * Returns the end of a sentence: why the newest dead letter died. If the last failure is known, a sentence about it
- * follows.
+ * Returns the end of a sentence: why the newest dead letter died. Adds a sentence about the last failure if that is
+ * known.
  */
 async function newestDeath(bus: Routemaster, subscriber: string, role: Role): Promise<string> {
   for await (const { join, reason } of bus.deadLetters(role === 'watcher' ? { subscriber } : {})) {
@@ -126,7 +126,7 @@ async function newestDeath(bus: Routemaster, subscriber: string, role: Role): Pr
 }
 
 /**
- * Returns what the user can do about a paused subscriber. `argument` follows the name of a command: a space and the
+ * Returns what the user can do about a paused subscriber. `argument` is appended to commands: a space and the
  * subscriber's token, or nothing if the subscriber itself asks.
  */
 function adviceWhenPaused(by: FullSubscription['paused_by'], argument: string): string {

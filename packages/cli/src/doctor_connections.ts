@@ -79,8 +79,8 @@ class Connection {
     try {
       const [socket]: Socket[] = await once(this.#request, 'socket', { signal });
       this.socket = socket;
-      // Behind a proxy, Node hands out the socket after the TLS handshake (`getPeerFinished` then returns a value). The
-      // event `secureConnect` has passed by then, so it is not awaited.
+      // Behind a proxy, Node hands out the socket only after the TLS handshake (`getPeerFinished` then returns a
+      // value). The event `secureConnect` will not come again, so it is not awaited.
       if (socket instanceof TLSSocket && !socket.getPeerFinished())
         await once(socket, 'secureConnect', { signal });
       else if (socket?.connecting) await once(socket, 'connect', { signal });

@@ -113,7 +113,7 @@ function decode(decoder: TextDecoder, piece?: Buffer | string): string {
 
 /**
  * Throws Failure unless the line is one JSON object. The bus cannot check this, because it gets the lines joined by
- * commas: two events on one line (`{…},{…}`) or one event on two lines would be accepted.
+ * commas: it would accept two events on one line (`{…},{…}`) or one event on two lines.
  */
 function checkEvent(line: string, number: number): void {
   let value: unknown;

@@ -16,7 +16,7 @@ const TOKEN = /"|\\.|(?<![\d.])-?\d{16,}(?![\d.eE])/g;
 
 /**
  * Parses JSON of the bus. JavaScript would round whole numbers above 2^53, so each becomes a string, which `jsonText`
- * turns back into the number. With JSON.rawJSON, no such strings would be needed, but Node 20 lacks it.
+ * turns back into the number. (JSON.rawJSON could replace these strings, but Node 20 lacks it.)
  */
 export function parseJson(text: string): unknown {
   if (!LONG_NUMBER.test(text)) return JSON.parse(text);

@@ -18,8 +18,8 @@ const GROWTH = 1.1;
 const PUBLISH_TIMEOUT_MS = 120_000;
 
 /**
- * Posts lines of a file unchanged, many in one request. `publishAll` of the client library takes objects, so each line
- * would have to be written as JSON again, which costs CPU time.
+ * Posts lines of a file unchanged, many in one request. `publishAll` of the client library takes objects, so it would
+ * write each line as JSON again, which costs CPU time.
  */
 class LinePublisher {
   /** Number of lines in the request under way. */
@@ -95,14 +95,14 @@ export async function publishLines(call: Call, file: string): Promise<void> {
     for await (const chunk of chunksOf(input)) {
       await underWay;
       underWay = publisher.post(topic, chunk, ({ lines, bytes }) => progress.add(lines.length, bytes));
-      // The request may fail while the next chunk is still being read, before `underWay` is awaited. The failure ends
-      // the reading at once, because a pipe may give the next line much later.
+      // The request may fail before `underWay` is awaited, while the next chunk is still being read. The reading then
+      // stops immediately, because a pipe may give the next line much later.
       underWay.catch(() => failed.abort());
     }
     await underWay;
   } catch (error) {
-    // A request with earlier lines may still be under way, or may have failed and so ended the reading. If it fails,
-    // its error is reported instead of `error`, because the user must go on from those earlier lines.
+    // The request that was sent before the error may have failed too, or may fail yet. If so, its error is reported
+    // instead of `error`, because its lines come first in the file.
     const reason = await underWay.then(
       () => error,
       (earlier: unknown) => earlier,
