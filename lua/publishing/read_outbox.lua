@@ -63,8 +63,8 @@ return function(call, args)
   local entries = next_entries(args, list, left)
   if #entries == 0 then
     if partition then
-      -- While this field exists, new entries for the partition are set aside. None is left now, so the field is
-      -- deleted, and new entries for the partition are sent from the list `outbox` again.
+      -- While this field exists, new entries for the partition are set aside. No set-aside entry is left, so the field
+      -- is deleted. From now on, new entries for the partition are sent from the list `outbox`, as usual.
       redis.call('HDEL', hash, field)
     elseif left ~= 0 then
       -- The list is empty, but the stored sum of its bytes is not 0: Redis was killed and kept only the first writes of

@@ -98,8 +98,8 @@ function delivery_log.cut(call, name, counted, removed)
 end
 
 -- Removes the oldest records of the longest logs until all logs together have at most `max` records, or until
--- MAX_REMOVED records are removed. `total` is too low by up to `uncounted`, because the number of each log is rounded
--- down to whole UNITs.
+-- MAX_REMOVED records are removed. `total` may be too low by up to `uncounted`, because the stored number of records of
+-- each log is rounded down to whole UNITs.
 local function shrink(call, total, max)
   local uncounted, removed = (UNIT - 1) * redis.call('ZCARD', call.keys.deliveries_logs()), 0
   while total + uncounted > max and removed < MAX_REMOVED do

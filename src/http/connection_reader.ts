@@ -201,8 +201,8 @@ export class ConnectionReader {
     await this.#budget.whenFree(TINY_CHUNKS);
     this.#isWaitingForTurn = false;
     this.#hasTurn = true;
-    // `#putBack` has put the unparsed bytes back into the socket. `read` emits them as `data` immediately, so they are
-    // parsed before the next `await`. The work budget measures only the time up to this `await`.
+    // `#putBack` has put the unparsed bytes back into the socket. `read` gives them to the parser right now, before the
+    // next `await`, so that the work budget measures the time that they take.
     this.#socket.read();
     this.#hasTurn = false;
     this.goOn();

@@ -165,8 +165,8 @@ function samplesOf({ bus, topics, subscribers }: AllFigures, limit: number, befo
 
 /**
  * Returns two functions, which return the figures of a topic or subscriber in the previous sample (`before`). If
- * `before` lacks the topic or subscriber, it is new, and its figures were 0. But the functions return undefined if
- * there is no previous sample, or if there are several partitions: one of them may just have been unreachable.
+ * `before` lacks it, it is new, and its figures were 0. But with several partitions, its partition may have been
+ * unreachable at the time of `before`. So the functions then return undefined, as they do without a previous sample.
  */
 function figuresBefore(before: Standings | undefined) {
   const topics = new Map(before?.topics.map(({ name, totalPublished }) => [name, totalPublished]));

@@ -75,9 +75,9 @@ export async function measureShortage(
 }
 
 /**
- * Returns the bytes of the outbox entries in `partition`: of all, and of those (`staying`) that become batches in this
- * Redis, because their target is one of `there`, the partitions in this Redis. Only entries that were set aside for a
- * slow partition have a known target. All others count as staying, so `staying` may be too high.
+ * Returns two sums of bytes for the outbox of `partition`. `all` is of all its entries. `staying` is of the entries for
+ * other partitions in the same Redis (`there`): their events become batches there. Only entries that were set aside for
+ * a slow partition have a known target. All others count as staying, so `staying` may be too high.
  */
 async function readOutboxes(partition: Partition, there: readonly Partition[]) {
   const [outbox, aside] = await partition.command((redis, keys) =>

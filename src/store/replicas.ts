@@ -47,8 +47,8 @@ export class Replicas {
    * confirm, although Redis has run the command.
    */
   async resultOnceReplicated<T>(redis: Redis, sent: Promise<T>): Promise<T> {
-    // To save a round trip, WAIT is sent without waiting for the reply to `sent`. It waits only for an earlier WAIT to
-    // end.
+    // To save a round trip, WAIT is sent before the reply to `sent` arrives. It is held back only while an earlier WAIT
+    // is running.
     const [reply] = await Promise.all([sent, this.confirm(redis)]);
     return reply;
   }

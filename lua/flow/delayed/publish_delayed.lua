@@ -77,9 +77,10 @@ local function begin_topic(progress, client, topic)
   return true
 end
 
--- Returns the client whose event comes next. Each client has an equal part of the budget. Of the clients that have used
--- up their part the fewest times, it is the one with the earliest event. Its events stay the next ones until their time
--- is later than the second value returned, or the client's work reaches the third. Returns nothing if no event is due.
+-- Chooses the client whose events are published next. Each client has an equal part of the budget, and gets another one
+-- when it has used it. Of the clients that have used the fewest parts, the one with the earliest event is chosen.
+-- Returns the client, `until_ms` and `until_work`. The caller must choose again when the client's next event is later
+-- than `until_ms`, or when its work reaches `until_work`. Returns nothing if no event is due.
 local function next_client(progress, clients)
   local part, chosen, least_parts, until_ms = progress.max_work / #clients, nil, math.huge, math.huge
   for _, client in ipairs(clients) do
@@ -95,8 +96,8 @@ local function next_client(progress, clients)
   return chosen, until_ms, (least_parts + 1) * part
 end
 
--- Takes events of `client.next_topic`, until the next event is one of another topic, `next_client` has to choose again
--- (it has returned `until_ms` and `until_work`), or the budget is spent.
+-- Takes events of `client.next_topic`, until the client's next event is one of another topic, `next_client` must choose
+-- again (see there), or the budget is spent.
 local function take(call, progress, client, until_ms, until_work)
   local topic, texts = client.next_topic, {}
   repeat

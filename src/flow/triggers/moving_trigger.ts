@@ -8,8 +8,8 @@ import { allNames, placeOf, readAll, type TriggerName } from './stored_trigger.t
 
 /**
  * Maximum time between reading a moving trigger in its old partition and storing it in the new one. A trigger that
- * arrives later is refused, because it may have been removed: the new partition remembers a removal for only 30 s. For
- * slow partitions, `bringToTopic` adds twice the time that its first two calls take.
+ * arrives later is refused. It must be well below 30 s, the time for which the new partition remembers that a trigger
+ * was removed. If partitions are slow, `bringToTopic` permits more time.
  */
 const MAX_AGE_MS = 1000;
 
@@ -38,7 +38,8 @@ export async function bringToTopic(
   const topic = topicOfDefinition(before);
   const home = partitions.ofTopic(topic);
   // The time just before the trigger is read, by the clock of the new partition. The script `receive_trigger` refuses
-  // the trigger if it arrives there more than `maxAgeMs` later, or after it was removed there.
+  // the trigger if it arrives more than `maxAgeMs` later. It also does so if the trigger was in the new partition since
+  // this time and was removed: then what is read here is outdated.
   const seenUs = usOf(await home.command((redis) => redis.time()));
   const maxAgeMs = Math.ceil(MAX_AGE_MS + 2 * (clock.monotonicMs() - beganMs));
   const [definition, state] = await (confirmed.all[from.index] as Partition).confirmedCommand((redis, keys) =>
