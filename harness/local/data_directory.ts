@@ -11,9 +11,9 @@ const OTHERS = 0o077;
  * `starting` here.
  */
 const OURS =
-  /^(root_key|demo|demo\.json|tour_client|cluster|starting|starting\.lock.*|redis\.(url|log|sock)|appendonlydir|dump\.rdb|temp-.*)$/;
+  /^(root_key|demo|demo\.json|tour_client|cluster|starting|(cluster|starting)\.lock.*|redis\.(url|log|sock)|appendonlydir|dump\.rdb|temp-.*)$/;
 /** Names of locks, which another bin/start may remove at any moment. Their folders are empty. */
-const LOCKS = /^starting\.lock/;
+const LOCKS = /^(cluster|starting)\.lock/;
 
 /**
  * Makes the directory if there is none. It will hold the root key, so it and its files are closed to other

@@ -3,6 +3,7 @@ import { delimiter, join, resolve } from 'node:path';
 import { OF_BIN_START } from '../../src/config/settings.ts';
 import { BootError } from '../../src/errors.ts';
 import { secret } from '../../src/ids.ts';
+import { takeLock } from '../process_lock.ts';
 import { freePort, isFreePort } from '../processes/ports.ts';
 import { makeDirectory } from './data_directory.ts';
 import { HTTPS_PORT, RECEIVER_PORT } from './sample_receiver.ts';
@@ -58,7 +59,7 @@ export function readSettings(directory: string, args: string[]): Settings {
   const ownPrefix = env.ROUTEMASTER_REDIS_PREFIX || '';
   const isApart = demo && (redisUrl === undefined || ownPrefix === '');
   const dataDir = join(directory, cluster ? 'cluster' : isApart ? 'demo' : '');
-  if (cluster) rmSync(dataDir, { recursive: true, force: true });
+  if (cluster) emptyAlone(dataDir);
   makeDirectory(dataDir);
   return {
     demo: cluster || demo,
@@ -70,6 +71,21 @@ export function readSettings(directory: string, args: string[]): Settings {
     redisUrl,
     redisPrefix: isApart && redisUrl !== undefined ? DEMO_PREFIX : ownPrefix,
   };
+}
+
+/**
+ * Empties the directory of a cluster, and keeps it for this process until it ends. Throws BootError if a living
+ * bin/start has it, because the password and the client that it told its user to read are there.
+ */
+function emptyAlone(dataDir: string): void {
+  const path = `${dataDir}.lock`;
+  const release = takeLock(path);
+  if (!release)
+    throw new BootError(
+      `bin/start --cluster already runs with the data in ${dataDir}: stop that one first, or delete ${path}`,
+    );
+  process.once('exit', release);
+  rmSync(dataDir, { recursive: true, force: true });
 }
 
 /**

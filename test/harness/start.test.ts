@@ -168,9 +168,12 @@ test('bin/start says what it waits for if the Redis of ROUTEMASTER_REDIS_URL can
   await interrupted(bus);
 });
 
-test('bin/start --cluster runs the demo on a cluster, and tells what becomes of a master that is killed', async () => {
+test('bin/start --cluster runs the demo on a cluster, one at a time, and tells what becomes of a master that is killed', async () => {
   const bus = start(['--cluster']);
   await bus.prints(/demo {3}\| batch \S+: \d+ events?\n/);
+  const second = start(['--cluster']);
+  assert.equal(await second.exitCode, 78, second.output);
+  assert.match(second.output, /^start: bin\/start --cluster already runs .*: stop that one first/m);
   const look = /REDISCLI_AUTH=.* cluster nodes/.exec(bus.output)?.[0] ?? '';
   const nodes = execFileSync('sh', ['-c', look], { cwd: root, encoding: 'utf8' });
   assert.equal(nodes.match(/\bmaster /g)?.length, 3, nodes);
