@@ -55,9 +55,16 @@ async function findingOf(bus: Routemaster, subscription: FullSubscription, role:
     return bad('callback', `${detail}; paused by ${paused_by}`, advice);
   }
   const health = health_points < 100 ? `${detail}; health ${health_points} of 100` : detail;
-  const adviceOnFailures = await adviceWhenFailing(bus, subscription, role, unreached);
-  if (adviceOnFailures !== undefined) return bad('callback', health, adviceOnFailures);
-  const found = `${health}${progressOf(subscription)}`;
+  const mayFail = health_points < 100 && subscription.events.queued > 0;
+  const failure = mayFail ? await lastFailure(bus, subscriber, role) : 'none';
+  const isAcceptedSince =
+    typeof failure === 'object' && (await isDelivered(bus, failure.at, subscriber, role));
+  if (failure !== 'none' && !isAcceptedSince)
+    return bad('callback', health, adviceWhenFailing(unreached, failure));
+  // Dead letters are reported even when deliveries go well again, because they wait until a human acts.
+  if (subscription.dead_letters.batches > 0)
+    return bad('callback', health, await adviceOnDeadLetters(bus, subscriber, role));
+  const found = `${health}${progressOf(subscription, isAcceptedSince)}`;
   if (unreached === undefined || (await isDeliveredLately(bus, subscription, role)))
     return good('callback', found);
   const path = role === 'client' ? '/subscriber/test' : `/subscribers/${subscriber}/test`;
@@ -79,31 +86,33 @@ async function isDeliveredLately(
   const since = Date.now() - DELIVERED_WITHIN_MS;
   if ((last_attempted_at ?? 0) < since) return false;
   // A failure costs health. So at full health, the last attempt was accepted.
-  if (health_points === 100) return true;
+  return health_points === 100 || isDelivered(bus, since, subscriber, role);
+}
+
+/** True if a subscriber has accepted a batch since `since` (ms), or if an old release of the bus cannot tell. */
+async function isDelivered(bus: Routemaster, since: number, subscriber: string, role: Role) {
   const taken = await deliveries(bus, { state: 'taken', since }, subscriber, role);
   return taken === undefined || taken.length > 0;
 }
 
-function progressOf({ events, health_points, last_attempted_at }: FullSubscription): string {
-  if (health_points < 100)
-    return ` after failures; ${events.queued === 0 ? 'nothing waits' : 'no delivery fails now'}`;
-  return last_attempted_at === null ? '; nothing was delivered yet' : '; no delivery failed lately';
+function progressOf(
+  { events, health_points, last_attempted_at }: FullSubscription,
+  isAcceptedSince: boolean,
+): string {
+  if (health_points === 100)
+    return last_attempted_at === null ? '; nothing was delivered yet' : '; no delivery failed lately';
+  if (isAcceptedSince) return ' after failures; it accepts again, and what failed waits for its next attempt';
+  return ` after failures; ${events.queued === 0 ? 'nothing waits' : 'no delivery fails now'}`;
 }
 
-async function adviceWhenFailing(
-  bus: Routemaster,
-  { subscriber, health_points, events, dead_letters }: FullSubscription,
-  role: Role,
-  unreached: string | undefined,
-): Promise<string | undefined> {
-  const mayFail = health_points < 100 && events.queued > 0;
-  const failure = mayFail ? await lastFailure(bus, subscriber, role) : '';
-  if (failure !== '')
-    return unreached === undefined
-      ? `Deliveries fail, though something listens: it must answer 2xx in time.${failure ?? ''} Its log says more.`
-      : `Deliveries fail: start the receiver, or subscribe with another callback.${failure ?? ''}`;
-  // Dead letters are reported even when deliveries go well again, because they wait until a human acts.
-  if (dead_letters.batches === 0) return undefined;
+function adviceWhenFailing(unreached: string | undefined, failure: Failure | undefined): string {
+  const why = failure?.text ?? '';
+  return unreached === undefined
+    ? `Deliveries fail, though something listens: it must answer 2xx in time.${why} Its log says more.`
+    : `Deliveries fail: start the receiver, or subscribe with another callback.${why}`;
+}
+
+async function adviceOnDeadLetters(bus: Routemaster, subscriber: string, role: Role): Promise<string> {
   const of = role === 'client' ? '' : ` --subscriber ${subscriber}`;
   const why = await newestDeath(bus, subscriber, role);
   return (
@@ -119,8 +128,9 @@ async function adviceWhenFailing(
 async function newestDeath(bus: Routemaster, subscriber: string, role: Role): Promise<string> {
   for await (const { join, reason } of bus.deadLetters(role === 'watcher' ? { subscriber } : {})) {
     // A join has no callback, so dead letters of the client's joins are passed over.
-    if (join === undefined)
-      return `, the newest by ${reason}.${(await lastFailure(bus, subscriber, role)) ?? ''}`;
+    if (join !== undefined) continue;
+    const failure = await lastFailure(bus, subscriber, role);
+    return `, the newest by ${reason}.${typeof failure === 'object' ? failure.text : ''}`;
   }
   return '.';
 }
@@ -138,12 +148,21 @@ function adviceWhenPaused(by: FullSubscription['paused_by'], argument: string): 
   return `Go on with ${command}.`;
 }
 
+/** The last failed attempt to deliver to a subscriber: when it was (ms), and a sentence about it. */
+interface Failure {
+  at: number;
+  text: string;
+}
+
 /**
- * Returns a sentence about the last failed attempt to deliver a batch that is `retrying`, `in_flight` or `dead`.
- * Returns an empty text if there is none. Returns undefined if the bus refuses the question, as an old release without
- * `GET /deliveries` does.
+ * Returns the last failed attempt to deliver a batch that is `retrying`, `in_flight` or `dead`, or `none`. Returns
+ * undefined if the bus refuses the question, as an old release without `GET /deliveries` does.
  */
-async function lastFailure(bus: Routemaster, subscriber: string, role: Role): Promise<string | undefined> {
+async function lastFailure(
+  bus: Routemaster,
+  subscriber: string,
+  role: Role,
+): Promise<Failure | 'none' | undefined> {
   // A batch that keeps failing is `retrying` most of the time, `in_flight` during each attempt, and `dead` at last.
   // Between two calls, it can go from `in_flight` back to `retrying`, so `retrying` is asked for twice.
   for (const state of ['retrying', 'in_flight', 'retrying', 'dead'] as const) {
@@ -153,10 +172,10 @@ async function lastFailure(bus: Routemaster, subscriber: string, role: Role): Pr
     const last = attempts.filter(({ reason }) => reason !== null).sort((one, other) => other.at - one.at)[0];
     if (last) {
       const answer = last.answer ? `, ${JSON.stringify(last.answer.slice(0, MAX_SHOWN))}` : '';
-      return ` The last attempt failed: ${last.reason}${answer}.`;
+      return { at: last.at, text: ` The last attempt failed: ${last.reason}${answer}.` };
     }
   }
-  return '';
+  return 'none';
 }
 
 type Asked = Pick<NonNullable<Calls['GET /deliveries']['query']>, 'state' | 'since'>;

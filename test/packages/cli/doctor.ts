@@ -177,6 +177,32 @@ test('doctor takes it for well if a callback failed, and nothing waits for it no
   );
 });
 
+test('doctor takes it for well if a callback accepts again, while what failed waits for its next attempt', async (t) => {
+  const { receiver, publisher, topic, subscriber } = await bus.scene(t);
+  const publish = (n: number) =>
+    publisher.call('POST', `/topics/${topic}`, { type: 'noop', url: `https://shop.example.com/${n}` });
+  receiver.usual = answer.status(500);
+  await publish(1);
+  await until(async () => (await subscriber.report()).health_points < 100);
+  // Puts the next attempt off until the end of the test.
+  const { keys, redis } = bus.store;
+  const [bid = ''] = await redis.zrange(keys.batches_queued(subscriber.token), '0', '-1');
+  const scheduled = keys.jobs_scheduled('main');
+  await until(async () => {
+    const job = (await redis.zrangeBuffer(scheduled, '0', '-1')).find((each) => each.includes(bid));
+    return job !== undefined && (await redis.zadd(scheduled, 'XX', 'CH', Date.now() + 60_000, job)) === 1;
+  });
+  receiver.usual = answer.status(204);
+  await publish(2);
+  await until(async () => (await subscriber.report()).events.sent > 0);
+  const { stdout } = await terminal.rtm(`doctor -b ${bus.url} -t ${subscriber.token}:${subscriber.secret}`);
+  assert.match(
+    stdout,
+    /^ok +callback .* after failures; it accepts again, and what failed waits for its next attempt$/m,
+  );
+  await subscriber.call('DELETE', '/subscriber');
+});
+
 test('doctor finds a callback that nobody serves, unless the bus delivered to it within the last minute', async (t) => {
   const { receiver, publisher, topic, subscriber } = await bus.scene(t);
   const { token, secret } = subscriber;
