@@ -24,7 +24,10 @@ export class FailedLogins {
   readonly #control: Partition;
   readonly #max: number;
   readonly #log: Log;
-  /** For each counter, the failures of this minute. Failures that other processes have just counted may be missing. */
+  /**
+   * The failures of this minute, for each counter, as this process knows them. Failures that other processes have just
+   * counted in Redis may be missing.
+   */
   readonly #counts = new Uint16Array(BUCKETS);
   #minute = 0;
   #isReported = false;

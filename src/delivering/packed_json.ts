@@ -93,8 +93,8 @@ export class PackedReader {
   }
 
   /**
-   * Returns a key as the JSON of a text. A key that is no text, such as a number, becomes the text of its JSON. A list or
-   * map as a key is refused: each level of maps inside keys would double the text, and 50 bytes would become 33 MB.
+   * Returns a key of a map as a JSON string. A key that is no string becomes one: 5 becomes "5". A list or map as a key
+   * is refused: each level of maps inside keys would double the length, and 50 bytes would become 33 MB.
    */
   #key(): Json {
     const key = this.json();

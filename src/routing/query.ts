@@ -40,7 +40,10 @@ export const whose = (what: string) =>
 /** Maximum characters of the text by which a listing is searched. */
 const MAX_SOUGHT = 100;
 
-/** Returns the schema of a query parameter that searches a listing for a text. `meaning` says what must contain it. */
+/**
+ * Returns the schema of a query parameter by which a caller searches a listing for a text. `meaning` is its description
+ * in the API document: which field of an entry must contain the text.
+ */
 export const sought = (meaning: string) =>
   z.string(ONCE).max(MAX_SOUGHT, `has at most ${MAX_SOUGHT} characters`).optional().describe(meaning);
 

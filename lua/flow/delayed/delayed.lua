@@ -96,9 +96,9 @@ function delayed.set_bytes(call, publisher, topic, bytes)
   return true
 end
 
--- Corrects the hash `delayed:held:{token}` of a client, for the sweep: sets the number and the bytes of its delayed
--- events, and deletes the fields of topics that have no delayed events, or another publisher. Returns true if anything
--- was wrong.
+-- Corrects the hash `delayed:held:{token}` of a client, for the sweep. Sets the number and the bytes of the client's
+-- delayed events. Deletes the field of each topic that has no delayed events, or that another client owns now. Returns
+-- true if anything was wrong.
 function delayed.correct_held(call, token)
   local keys, held = call.keys, call.keys.delayed_held(token)
   local fields, events, bytes, is_wrong = redis.call('HGETALL', held), 0, 0, false

@@ -28,16 +28,16 @@ function due_topics.go_on(topic)
   topic.at = topic.at + 2
 end
 
--- Creates the state in which a script call reads the delayed events of a topic. Throws if a key that publishing needs
--- has the wrong type, because a later error would hold up events of other topics. Some fields:
+-- Creates the table in which a script call notes what it reads of a topic's delayed events. Throws if a key that
+-- publishing needs has the wrong type, because a later error would hold up events of other topics. If Redis was killed
+-- while it stored an event, the event has an entry in the sorted set, but no text in the hash. Some fields:
 --   intake_topic   the topic as the intake has it (intake.lua)
---   taken_entries  the entries that the call takes from the sorted set. If Redis was killed while an event was stored,
---                  its entry has no text in the hash
+--   taken_entries  the entries that the call takes from the sorted set
 --   ids            the ids of the events of these entries
 --   late_ms        how late each event with a text is
 --   held_bytes     the memory that the events with a text took while they were delayed
 --   subscribers    how many subscribers the topic has in this partition
---   is_begun       true from its first event in this call on (publish_delayed.lua)
+--   is_begun       true if this call has begun to take events of the topic (publish_delayed.lua)
 local function read_topic(call, intake_topic)
   local keys = call.keys
   redis.call('HLEN', keys.delayed_events(intake_topic.name))

@@ -24,7 +24,8 @@ local function moves_in(state)
   return 0
 end
 
--- Returns true if the trigger may have been removed here since the caller read it in its old partition.
+-- Returns true if the trigger that arrives may be outdated: after the caller had read it in its old partition, it may
+-- have come to this partition by another call, and have been removed again.
 local function is_late(call, args)
   local left_us = redis.call('GET', call.keys.trigger_left(args.client, args.name))
   if left_us and tonumber(left_us) >= args.seen_us then return true end
