@@ -1,11 +1,30 @@
 import { hash } from 'node:crypto';
-import { PackedReader } from './packed_json.ts';
+import { decode } from '@msgpack/msgpack';
 
 export const OPENING_BRACE = 0x7b;
 const ID_LENGTH = 16;
 
-/** The first bytes of a legacy event: an array of two items, of which the first is `e`. */
-const HEAD = Buffer.from([0x92, 0xa1, 0x65]);
+/**
+ * Options for decoding. 64-bit integers become BigInts, which keep all digits. Texts stay bytes, which `plain` decodes.
+ * Extension types are refused. Each key gets a full stop before it, because the decoder refuses the key `__proto__`.
+ */
+const OPTIONS = {
+  useBigInt64: true,
+  rawStrings: true,
+  maxExtLength: 0,
+  keyDecoder: {
+    canBeCached: () => true,
+    decode: (bytes: Uint8Array, start: number, length: number) =>
+      `.${textOf(bytes.subarray(start, start + length))}`,
+  },
+  /** Gets keys that `keyDecoder` has decoded, and all keys that are no text. */
+  mapKeyConverter(key: unknown): string {
+    if (typeof key === 'string') return key;
+    if (key instanceof Uint8Array) return `.${textOf(key)}`;
+    if (typeof key === 'object' && key !== null) throw new RangeError('a key is a list or map');
+    return `.${key}`;
+  },
+};
 
 /**
  * Returns the JSON text of a stored piece of a batch. A piece in JSON is returned unchanged. Any other piece is a
@@ -20,18 +39,44 @@ export function eventJson(stored: Buffer): Buffer {
  * Such an event has no id. It gets a digest of its bytes as its id, which is the same at each attempt.
  */
 function legacyEventJson(stored: Buffer): string {
-  const { t, o, y, u, d } = readFields(stored);
-  const id = hash('sha256', stored, 'base64url').slice(0, ID_LENGTH);
-  const event = { id: `"${id}"`, topic: o, type: y, url: u, t, data: d === 'null' ? undefined : d };
-  const members = Object.entries(event).filter(([, json]) => json !== undefined);
-  return `{${members.map(([name, json]) => `"${name}":${json}`)}}`;
+  const fields = decodeFields(stored);
+  const event = {
+    id: hash('sha256', stored, 'base64url').slice(0, ID_LENGTH),
+    topic: fields.o,
+    type: fields.y,
+    url: fields.u,
+    t: fields.t,
+    data: fields.d ?? undefined,
+  };
+  return JSON.stringify(event);
 }
 
-/** Returns the fields of a legacy event as JSON. */
-function readFields(stored: Buffer): Record<string, string | undefined> {
-  if (!stored.subarray(0, HEAD.length).equals(HEAD)) throw new RangeError('an event is the array ["e", {…}]');
-  const reader = new PackedReader(stored.subarray(HEAD.length));
-  const fields = reader.members();
-  if (fields === undefined || !reader.isAtEnd) throw new RangeError('an event is the array ["e", {…}]');
-  return Object.fromEntries(fields);
+function decodeFields(stored: Buffer): Record<string, unknown> {
+  let event: unknown;
+  try {
+    event = plain(decode(stored, OPTIONS));
+  } catch (cause) {
+    throw new RangeError(`an event cannot be decoded: ${(cause as Error).message}`, { cause });
+  }
+  if (!Array.isArray(event) || event.length !== 2 || event[0] !== 'e' || !isRecord(event[1]))
+    throw new RangeError('an event is the array ["e", {…}]');
+  return event[1];
+}
+
+/** Converts a decoded value to one that JSON.stringify writes as it was published. */
+function plain(value: unknown): unknown {
+  if (value instanceof Uint8Array) return textOf(value);
+  if (typeof value === 'bigint') return JSON.rawJSON(String(value));
+  if (Array.isArray(value)) return value.map(plain);
+  if (!isRecord(value)) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, each]) => [key.slice(1), plain(each)]));
+}
+
+/** Returns the text of these bytes. Bytes that are no UTF-8 become U+FFFD. */
+function textOf(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString();
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
