@@ -6,12 +6,10 @@ const DIRECTORY_MODE = 0o700;
 const FILE_MODE = 0o600;
 const OTHERS = 0o077;
 
-/**
- * Names of the files and directories that bin/start and its Redis make. Earlier releases made `demo.json` and
- * `starting` here.
- */
-const OURS =
-  /^(root_key|demo|demo\.json|tour_client|cluster|starting|(cluster|starting)\.lock.*|redis\.(url|log|sock)|appendonlydir|dump\.rdb|temp-.*)$/;
+/** Names of the files and directories that bin/start makes. Earlier releases made `demo.json` and `starting` here. */
+const OF_START = /^(root_key|demo|demo\.json|tour_client|cluster|starting|(cluster|starting)\.lock.*)$/;
+/** Names of the files and directories that its Redis makes. */
+const OF_REDIS = /^(redis\.(url|log|sock)|appendonlydir|dump\.rdb|temp-.*)$/;
 /** Names of locks, which another bin/start may remove at any moment. Their folders are empty. */
 const LOCKS = /^(cluster|starting)\.lock/;
 
@@ -66,9 +64,10 @@ function close(directory: string, names: string[]): void {
 
 /** Another program may have made a directory `demo`. It counts as ours only if nothing else is in it. */
 function isOurs(directory: string, name: string): boolean {
-  if (name !== 'demo') return OURS.test(name);
+  const isKnown = (each: string) => OF_START.test(each) || OF_REDIS.test(each);
+  if (name !== 'demo') return isKnown(name);
   const path = join(directory, name);
-  return lstatSync(path).isDirectory() && readdirSync(path).every((each) => OURS.test(each));
+  return lstatSync(path).isDirectory() && readdirSync(path).every(isKnown);
 }
 
 /** Closes a file, or a directory with its contents, to others. Leaves sockets, links and locks alone. */
