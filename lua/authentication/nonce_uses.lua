@@ -26,8 +26,9 @@ local digest_keys = include('authentication/digest_keys')
 -- Maximum count (`nc`) of a nonce. A nonce has one bit for each count, which is set when the count is used. The bits
 -- need 8 KiB at most, for which Redis may reserve 20 KB of memory.
 local MAX_COUNT = 65535
--- The bits of a nonce are stored in steps of this number, so a nonce that is used only a few times takes little memory.
--- One use adds one step at most: while 512 bits are stored, the count 1023 is possible, and 1024 is refused.
+-- By how many bits the stored bits of a nonce grow. A nonce that is used only a few times has few bits, and so takes
+-- little memory. One use adds one step at most: while 512 bits are stored, the count 1023 is possible, and 1024 is
+-- refused.
 local STEP = 512
 
 -- Returns three values about the last nonce use that was refused because the client's quota was used up: the time (ms)

@@ -124,7 +124,8 @@ export function answerError(error: BusError, call: FailedCall): Answer {
 }
 
 /**
- * An error page says this if Redis has lost the data of the bus. It warns of a restart, which operators may try first.
+ * An error page says this if Redis has lost the data of the bus. The text warns against a mere restart, which operators
+ * may try first.
  */
 const RESTORE =
   'Nothing is accepted until it has the data again: stop the bus, and restore a backup of Redis. Do not just restart ' +

@@ -39,8 +39,8 @@ export function pathWith(path: string, query: Record<string, string | undefined>
 }
 
 /**
- * Returns the path of the list at `path`, to show after a form. If the form was sent from this list, the path keeps the
- * query of the list, such as its filter.
+ * Returns where the browser goes after a form: to the list page at `path`. If the form was sent from this page, the
+ * query of the page, such as a filter, is kept.
  */
 export function backTo(path: string, { body }: { body: AnyFields }): string {
   const from = parseUrl(String(body.from), 'http://console');

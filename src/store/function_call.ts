@@ -3,8 +3,8 @@ import type { ScriptArgument } from './contract.ts';
 import { Packed, packedUtf8 } from './packed.ts';
 
 /**
- * A command that is longer than this is converted to bytes in parts, because V8 is slow to allocate strings of more
- * than 128 KiB. Converting 240 KB as one string took twice as long.
+ * A command with more characters than this is converted to bytes in parts. As one string it could need more than 128
+ * KiB, and V8 is slow to allocate such strings: converting 240 KB as one string took twice as long.
  */
 const PART_LENGTH = 65_536;
 
