@@ -65,12 +65,23 @@ export class CallbackHosts {
     const nowMs = clock.monotonicMs();
     if (nowMs - host.sinceMs > MAX_AGE_MS) this.#closeConnections(host);
     if (!host.dispatcher) {
-      host.dispatcher = this.#dispatcherTo(host.origin, (socket) => this.#opened(host, socket));
+      host.dispatcher = this.#dispatcher(host);
       host.sinceMs = nowMs;
     }
     this.#used.delete(host);
     this.#used.add(host);
     host.dispatcher.dispatch({ ...request, origin: host.origin }, handler);
+  }
+
+  /** As `dispatch`, but over a connection that is opened for this request, and closed after it. */
+  dispatchAlone(
+    host: CallbackHost,
+    request: Omit<Dispatcher.DispatchOptions, 'origin'>,
+    handler: Dispatcher.DispatchHandler,
+  ): void {
+    const dispatcher = this.#dispatcher(host);
+    dispatcher.dispatch({ ...request, origin: host.origin }, handler);
+    this.#close(dispatcher);
   }
 
   /**
@@ -85,6 +96,10 @@ export class CallbackHosts {
   async destroy(): Promise<void> {
     const dispatchers = [...this.#closing, ...[...this.#used].flatMap(({ dispatcher }) => dispatcher ?? [])];
     await Promise.all(dispatchers.map((each) => each.destroy()));
+  }
+
+  #dispatcher(host: CallbackHost): Dispatcher {
+    return this.#dispatcherTo(host.origin, (socket) => this.#opened(host, socket));
   }
 
   #opened(host: CallbackHost, socket: Socket): void {
@@ -112,6 +127,11 @@ export class CallbackHosts {
     if (!dispatcher) return;
     host.dispatcher = undefined;
     this.#used.delete(host);
+    this.#close(dispatcher);
+  }
+
+  /** Closes the connections of a dispatcher once its requests have ended. */
+  #close(dispatcher: Dispatcher): void {
     this.#closing.add(dispatcher);
     // The error is ignored: `close` rejects only if `destroy` was called meanwhile.
     void dispatcher

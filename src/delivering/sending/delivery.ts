@@ -46,10 +46,10 @@ export class Delivery {
   }
 
   /**
-   * Sends a batch to the callback once. `notice` is sent as a header, and `atMs` is the time in the signature. Resolves
-   * with the outcome, at the latest ANSWER_WAIT_MS (delivery_exchange.ts) after the time limit for deliveries. If
-   * `signal` is aborted, resolves at once. Throws RangeError if an event or the signing secret is unreadable, and
-   * TypeError if the callback is not a URL.
+   * Sends a batch to the callback, and once more if `keptConnectionClosed`. `notice` is sent as a header, and `atMs` is
+   * the time in the signature. Resolves with the outcome, at the latest ANSWER_WAIT_MS (delivery_exchange.ts) after the
+   * time limit for deliveries. If `signal` is aborted, resolves at once. Throws RangeError if an event or the signing
+   * secret is unreadable, and TypeError if the callback is not a URL.
    */
   deliver(
     batch: Batch,
@@ -74,7 +74,9 @@ export class Delivery {
       },
       body,
     };
-    const exchange = new Exchange(batch.token, this.#timeoutMs, signal, this.#unfinished);
+    const exchange = new Exchange(batch.token, this.#timeoutMs, signal, this.#unfinished, () =>
+      this.#hosts.dispatchAlone(host, request, exchange),
+    );
     this.#hosts.dispatch(host, request, exchange);
     return exchange.outcome.then((outcome) => {
       if (outcome.accepted) return outcome;

@@ -19,6 +19,12 @@ const SLICE_BYTES = 1024;
 const IDLE_KEPT_MS = 4000;
 const MAX_IDLE_KEPT_MS = 10_000;
 
+/** Codes of the errors of a connection that the other side has closed. */
+const CLOSED = new Set<string | undefined>(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE']);
+
+/** See `keptConnectionClosed`. */
+const keptClosed = new WeakSet<Error>();
+
 export interface ConnectionSettings {
   /** Maximum time from the start of a delivery, connecting included, to the status line of its answer. */
   deliveryTimeoutMs: number;
@@ -99,12 +105,28 @@ function reporting(
 
 /**
  * Makes `read()` return at most SLICE_BYTES, and nothing after undici has closed the connection. Otherwise undici would
- * go on to parse bytes of an answer that it has refused.
+ * go on to parse bytes of an answer that it has refused. Also notes what `keptConnectionClosed` tells.
  */
 function readInSlices(socket: Socket): void {
   const read = socket.read.bind(socket);
-  socket.read = (size = Math.min(socket.readableLength, SLICE_BYTES)) =>
-    socket.destroyed ? null : read(size);
+  /** Bytes that were sent before the last byte of an answer arrived. Infinity if none has arrived. */
+  let answeredBytes = Number.POSITIVE_INFINITY;
+  socket.read = (size = Math.min(socket.readableLength, SLICE_BYTES)) => {
+    const bytes = socket.destroyed ? null : read(size);
+    if (bytes) answeredBytes = socket.bytesWritten;
+    return bytes;
+  };
+  socket.once('error', (error: NodeJS.ErrnoException) => {
+    if (CLOSED.has(error.code) && socket.bytesWritten > answeredBytes) keptClosed.add(error);
+  });
+}
+
+/**
+ * Returns whether a request failed because the other side closed a connection that had carried others before, and did
+ * so before a byte of the answer. Most likely it took the connection for idle, and has not seen the request.
+ */
+export function keptConnectionClosed(error: Error): boolean {
+  return keptClosed.has(error);
 }
 
 /**

@@ -1,6 +1,7 @@
 import type { Dispatcher } from 'undici';
 import { clock } from '../../clock.ts';
 import { messageOf } from '../../errors.ts';
+import { keptConnectionClosed } from './delivery_connections.ts';
 import type { UnfinishedAnswer, UnfinishedAnswers } from './unfinished_answers.ts';
 
 /** Maximum length of an answer. If an answer is longer, its connection is closed. */
@@ -42,7 +43,8 @@ type Headers = Record<string, string | string[] | undefined>;
 /**
  * One request to a callback, and its answer. A 2xx status decides the outcome at once. With any other status, the
  * outcome includes the beginning of the answer's body, so the delivery waits for it, up to ANSWER_WAIT_MS. After any
- * status, the rest of the body is read for up to a second, so that the connection can be used again.
+ * status, the rest of the body is read for up to a second, so that the connection can be used again. If a kept
+ * connection is closed before the answer, the request is sent once more, within the same time limit.
  */
 export class Exchange implements Dispatcher.DispatchHandler, UnfinishedAnswer {
   readonly subscriber: string;
@@ -52,16 +54,25 @@ export class Exchange implements Dispatcher.DispatchHandler, UnfinishedAnswer {
   readonly #onAbort = () =>
     this.#cancel({ accepted: false, reason: 'the worker is stopping, or has lost its lease', aborted: true });
   readonly #outcome = Promise.withResolvers<DeliveryOutcome>();
+  /** Sends the request once more, over a new connection. Undefined if that was done. */
+  #sendAgain: (() => void) | undefined;
   #controller: Dispatcher.DispatchController | undefined;
   #over = false;
   #bytes = 0;
   #informational = 0;
   #refusal: { failed: FailedDelivery; beginning: Buffer[]; timer: NodeJS.Timeout } | undefined;
 
-  constructor(subscriber: string, timeoutMs: number, signal: AbortSignal, unfinished: UnfinishedAnswers) {
+  constructor(
+    subscriber: string,
+    timeoutMs: number,
+    signal: AbortSignal,
+    unfinished: UnfinishedAnswers,
+    sendAgain: () => void,
+  ) {
     this.subscriber = subscriber;
     this.#unfinished = unfinished;
     this.#signal = signal;
+    this.#sendAgain = sendAgain;
     const late: FailedDelivery = { accepted: false, reason: `no answer within ${timeoutMs} ms` };
     this.#timer = setTimeout(() => this.#cancel(late), timeoutMs);
     if (signal.aborted) this.#onAbort();
@@ -108,6 +119,12 @@ export class Exchange implements Dispatcher.DispatchHandler, UnfinishedAnswer {
   }
 
   onResponseError(_: Dispatcher.DispatchController, error: Error): void {
+    const sendAgain = this.#sendAgain;
+    this.#sendAgain = undefined;
+    if (sendAgain && !this.#over && keptConnectionClosed(error)) {
+      sendAgain();
+      return;
+    }
     const code = (error as NodeJS.ErrnoException).code;
     const message = messageOf(error);
     this.#end({ accepted: false, reason: code ? `${code}: ${message}` : message });
