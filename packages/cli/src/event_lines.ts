@@ -113,7 +113,8 @@ function decode(decoder: TextDecoder, piece?: Buffer | string): string {
 
 /**
  * Throws Failure unless the line is one JSON object. The bus cannot check this, because it gets the lines joined by
- * commas: it would accept two events on one line (`{…},{…}`) or one event on two lines.
+ * commas: it would accept two events on one line (`{…},{…}`) or one event on two lines. Also throws Failure for a
+ * timestamp in seconds (ten digits), as the client library does: the bus would take it for one of 1970.
  */
 function checkEvent(line: string, number: number): void {
   let value: unknown;
@@ -124,4 +125,10 @@ function checkEvent(line: string, number: number): void {
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     throw new Failure('bad_body', `line ${number}: it is not one event, a JSON object`);
+  const { timestamp } = value as { timestamp?: unknown };
+  if (/^\d{10}$/.test(String(timestamp)))
+    throw new Failure(
+      'bad_event',
+      `line ${number}: timestamp ${timestamp} looks like seconds; give milliseconds since 1970`,
+    );
 }

@@ -1,6 +1,12 @@
 import { Deadline, type Progress } from './deadline.ts';
 import type { EventType } from './generated/calls.ts';
 
+/**
+ * A `timestamp` of ten digits is refused: it would be of January to April 1970, but as seconds of 2001 to 2286. The bus
+ * itself accepts it, as the Ruby Routemaster does.
+ */
+const SECONDS = { min: 1e9, max: 1e10 };
+
 /** An event to be published. */
 export interface NewEvent<Data = unknown> {
   type: EventType;
@@ -12,7 +18,7 @@ export interface NewEvent<Data = unknown> {
   id?: string | undefined;
   /**
    * The time of the event, in ms since 1970. The default is the time at which the bus gets the event, or publishes it
-   * if it is delayed.
+   * if it is delayed. Seconds are refused.
    */
   timestamp?: number | undefined;
   /**
@@ -65,8 +71,11 @@ export class Pending {
     return this.#event?.at !== undefined || this.#event?.delay !== undefined;
   }
 
-  /** Writes the event as JSON. Throws what JSON.stringify throws. */
+  /** Writes the event as JSON. Throws RangeError for a timestamp in seconds, and what JSON.stringify throws. */
   write(): void {
+    const timestamp = this.#event?.timestamp ?? 0;
+    if (timestamp >= SECONDS.min && timestamp < SECONDS.max)
+      throw new RangeError(`timestamp ${timestamp} looks like seconds; give milliseconds since 1970`);
     this.text = JSON.stringify(this.#event) ?? 'null';
   }
 

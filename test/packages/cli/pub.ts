@@ -36,6 +36,10 @@ test('pub takes data, and a file of events, whose bad line it names', async (t) 
   for (const [bad, why] of [
     ['{"type":"noop"}', 'bad_event: line 3: url must be a string'],
     ['{', 'bad_body: line 3: it is not one event'],
+    [
+      '{"type":"noop","url":"https://shop.example.com/1","timestamp":1767225600}',
+      'bad_event: line 3: timestamp 1767225600 looks like seconds; give milliseconds since 1970',
+    ],
   ] as const) {
     const lines = { stdin: `${event(1)}\n\n${bad}\n` };
     const { stderr, status } = await terminal.rtm(`pub ${topic} --ndjson - ${shop.options}`, lines);

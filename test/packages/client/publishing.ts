@@ -101,6 +101,20 @@ test('events are stored in the order of the calls, and each has its own outcome'
   assert.deepEqual(receiver.urls, good);
 });
 
+test('a timestamp in seconds is refused, as the bus would take it for 1970', async (t) => {
+  const { shop, topic, receiver } = await scene(t);
+  const publish = (timestamp: number) => shop.noop(topic, url(1), { timestamp });
+  const atSeconds = Math.floor(Date.now() / 1000);
+  const others = [0, 999_999_999, 10_000_000_000, Date.now()];
+  const outcomes = await Promise.allSettled([publish(atSeconds), ...others.map(publish)]);
+  const message = `RangeError: timestamp ${atSeconds} looks like seconds; give milliseconds since 1970`;
+  assert.deepEqual(
+    outcomes.map((outcome) => (outcome.status === 'rejected' ? String(outcome.reason) : outcome.status)),
+    [message, ...others.map(() => 'fulfilled')],
+  );
+  await until(() => receiver.events.length === others.length);
+});
+
 test('null and undefined are refused like other events that are none', async (t) => {
   const { shop, topic, receiver } = await scene(t);
   const given = [null, { type: 'update', url: url(1) }, undefined] as NewEvent[];
