@@ -204,6 +204,15 @@ describe('a call', () => {
     assert.ok(count >= 1 && count < 40, `${count}`);
   });
 
+  test('publishes the fewer the more topics they are of', async () => {
+    for (let i = 0; i < 200; i++)
+      await bus.delay('a', `topic_${i}`, [event(`a${i}`, i), event(`b${i}`, 1000)]);
+    await hasten();
+    const { published, isLeft } = await bus.publishDelayed('b');
+    const count = Object.keys(published).length;
+    assert.ok(isLeft && count >= 20 && count < 80, `${count} topics`);
+  });
+
   test('publishes the fewer the larger they are', async () => {
     await bus.subscribe('alice');
     const large = events(40).map((each) => ({ ...each, text: 'x'.repeat(64_000) }));
