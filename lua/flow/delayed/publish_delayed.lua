@@ -107,7 +107,7 @@ local function take(call, progress, client, until_ms, until_work)
     count_work(progress, client, WORK_OF.event + topic.subscribers * WORK_OF.copy
       + (1 + topic.subscribers) * #(text or '') * WORK_OF.byte)
     due_topics.go_on(topic)
-    due_topics.find_next_topic(call, client)
+    due_topics.find_next_topic(call, progress.intake_state, client)
   until client.next_topic ~= topic or topic.due_ms > until_ms or client.work >= until_work
     or progress.work >= progress.max_work
   if #texts > 0 then intake.add_texts(call, progress.intake_state, topic.intake_topic, texts) end
@@ -115,11 +115,11 @@ end
 
 -- Takes due events until the call's budget of work is spent. Returns true if due events are left.
 local function take_all(call, progress, first_client)
-  local all, is_left = due_topics.clients(call, progress.intake_state)
+  local all, is_left = due_topics.clients(call)
   local clients = {}
   for i = 1, math.min(#all, MAX_CLIENTS) do
     clients[i] = all[(first_client + i - 1) % #all + 1]
-    due_topics.find_next_topic(call, clients[i])
+    due_topics.find_next_topic(call, progress.intake_state, clients[i])
   end
   local begins = clients[1]
   local client, until_ms, until_work = next_client(progress, clients)
