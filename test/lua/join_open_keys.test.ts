@@ -102,6 +102,25 @@ describe('open keys', () => {
     assert.deepEqual([all, evicted], ['1', '1']);
   });
 
+  test('that expire early are opened anew by an event of the same call', async () => {
+    await joins.put('order', { ...STUCK, within: 60_000 });
+    for (const key of ['A', 'B', 'C']) {
+      await publish(key.toLowerCase(), joinEvent('paid', key, `p${key}`));
+      await joins.work('order');
+    }
+    await publish('d', joinEvent('packed', 'A', 'q1'), joinEvent('packed', 'A', 'q2'));
+    const { completed, evicted } = await joins.work('order', 'w1', { maxKeys: 2 });
+    assert.deepEqual([completed, evicted], [0, 2]);
+    assert.deepEqual(await publishedFor(), [
+      ['A', 'pA'],
+      ['B', 'pB'],
+    ]);
+    assert.deepEqual(await open(), {
+      C: { counts: { paid: 1, packed: 0 }, events: ['pC'] },
+      A: { counts: { paid: 0, packed: 2 }, events: ['q1', 'q2'] },
+    });
+  });
+
   test('that take too many bytes make the oldest ones expire early; the joins of a client share them', async () => {
     await joins.put('order', PAID_AND_PACKED);
     await joins.put('another', { sources: [{ topic: 'x', count: 2 }], then: { topic: 'y', type: 'noop' } });

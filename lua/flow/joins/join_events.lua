@@ -152,8 +152,10 @@ return function(call, args)
   if join_work.must_wait(work.complete_outlet) then return outcome('outbox_full') end
   if work.complete_outlet.refusal then return outcome('refused', work.complete_outlet.refusal) end
   if join_work.must_wait(work.expiry_outlet) then return outcome('outbox_full') end
-  make_room(call, work, args)
+  -- The records are read before `make_room`, which closes join keys. Their records stay in Redis until the end of the
+  -- call, so if they were read afterwards, the closed keys would seem open.
   read_keys(work, args)
+  make_room(call, work, args)
   local removed, unkeyed = count_all(call, work, args)
   local published = join_work.store(call, work)
   if unkeyed > 0 then redis.call('HINCRBY', subscriber, 'unkeyed', unkeyed) end
