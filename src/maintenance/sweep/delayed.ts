@@ -1,7 +1,7 @@
 import { slicesOf } from '../../chunks.ts';
 import type { Reply } from '../../store/contracts.ts';
 import type { Seen } from './batches.ts';
-import { slices, type Walk } from './walk.ts';
+import type { Walk } from './walk.ts';
 
 /** Maximum delayed events that one script call looks up. It is low, because the call reads their whole texts. */
 const TEXTS = 50;
@@ -21,7 +21,11 @@ export async function sweepDelayed(walk: Walk, seen: Seen): Promise<void> {
     await enterTexts(walk, topic);
     await walk.skippable(sweepTopic(walk, topic));
   }
-  for (const tokens of slices(clients)) await walk.repair('sweep_delayed_held', { tokens });
+  // One client in each call, because a client may have a thousand topics. 10,000 topics in one call took Redis 30 ms.
+  for (const token of clients) {
+    if (walk.aborted) return;
+    await walk.repair('sweep_delayed_held', { tokens: [token] });
+  }
 }
 
 async function sweepTopic(walk: Walk, topic: string): Promise<Reply<'sweep_delayed'>> {
