@@ -23,7 +23,7 @@ function open_keys.begin(call, token, counts, added_at)
   local since = call.keys.open_keys_since(token)
   return {
     hash = call.keys.open_keys(token), since = since, counts = counts, added_at = added_at,
-    size = redis.call('ZCARD', since), records = {}, was_open = {}, touched = {}, moved = {},
+    size = redis.call('ZCARD', since), records = {}, touched = {}, moved = {},
   }
 end
 
@@ -31,7 +31,6 @@ function open_keys.read_all(state, keys)
   if #keys == 0 then return end
   for i, packed in ipairs(many.get_fields(state.hash, keys)) do
     state.records[keys[i]] = packed and key_records.unpack(packed, state.counts, state.added_at)
-    state.was_open[keys[i]] = packed and true
   end
 end
 
@@ -80,10 +79,9 @@ local function store_order(state)
     local record = state.records[key]
     if record then
       entered[#entered + 1], entered[#entered + 2] = string.format('%d', record.since_ms), key
-    elseif state.was_open[key] then
+    else
       removed[#removed + 1] = key
     end
-    state.was_open[key] = record and true
   end
   state.moved = {}
   many.command('ZADD', state.since, entered)
