@@ -5,8 +5,7 @@ import type { Log } from '../../log.ts';
 import type { Recorder } from '../../metrics/recorder.ts';
 import { countPublished } from '../../publishing/publication.ts';
 import type { Arguments, Reply } from '../../store/contracts.ts';
-import type { Keyspace } from '../../store/keys.ts';
-import type { Commands, Partition } from '../../store/partition.ts';
+import type { Partition } from '../../store/partition.ts';
 import type { Partitions } from '../../store/partitions.ts';
 import { marksIn } from '../../subscribing/topic_marks.ts';
 import type { JoinRules } from './join_rules.ts';
@@ -40,15 +39,10 @@ export interface Join {
 }
 
 /** Reads a join. Returns undefined if it no longer exists. Throws StorageUnavailable if Redis cannot be reached. */
-export function readJoin(partition: Partition, token: string): Promise<Join | undefined> {
-  return partition.command(async (redis, keys) => joinIn(token, await readHash(redis, keys, token)));
-}
-
-function readHash(redis: Commands, keys: Keyspace, token: string) {
-  return redis.hmget(keys.subscriber(token), 'join', 'subscribed_at', 'counts_after');
-}
-
-function joinIn(token: string, [rules, version, countsAfter]: (string | null)[]): Join | undefined {
+export async function readJoin(partition: Partition, token: string): Promise<Join | undefined> {
+  const [rules, version, countsAfter] = await partition.command((redis, keys) =>
+    redis.hmget(keys.subscriber(token), 'join', 'subscribed_at', 'counts_after'),
+  );
   if (!rules || !version) return undefined;
   return { token, rules: JSON.parse(rules), version, countsAfter: Number(countsAfter ?? 0) };
 }
