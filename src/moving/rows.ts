@@ -1,4 +1,5 @@
 import { topicOfDefinition } from '../flow/triggers/definition.ts';
+import { type TriggerName, triggerAt } from '../flow/triggers/stored_trigger.ts';
 import { joinToken } from '../ids.ts';
 import { unpackField } from '../metrics/counter_hash.ts';
 import { subjectOf } from '../metrics/series.ts';
@@ -14,7 +15,7 @@ export type Owner =
   /** A worker. Its data is copied to the partition of the batch that it delivers. */
   | { worker: string }
   /** A trigger. Its data is copied to the partition of the topic to which it publishes. */
-  | { trigger: { client: string; name: string } }
+  | { trigger: TriggerName }
   | 'control'
   | 'all'
   /** The data is copied to no partition. */
@@ -43,15 +44,12 @@ type Row =
 const ofSubscriber = (subscriber = ''): Owner => ({ subscriber });
 const ofTopic = (topic = ''): Owner => ({ topic });
 const ofBatch = (batch = ''): Owner => ({ batch });
-const ofTrigger = (client = '', name = ''): Owner => ({ trigger: { client, name } });
-const control = (): Owner => 'control';
-const all = (): Owner => 'all';
 
 const toSubscriber: Row = { whole: ofSubscriber };
 const toTopic: Row = { whole: ofTopic };
 const toBatch: Row = { whole: ofBatch };
-const toControl: Row = { whole: control };
-const toAll: Row = { whole: all };
+const toControl: Row = { whole: () => 'control' };
+const toAll: Row = { whole: () => 'all' };
 const bySubscriber: Row = { split: ([token]) => ofSubscriber(token) };
 const byTopic: Row = { split: ([topic]) => ofTopic(topic) };
 const byBatch: Row = { split: ([bid]) => ofBatch(bid) };
@@ -127,12 +125,12 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
   // A field is a topic or, if it begins with a colon, a total over topics. Totals are not copied: each partition adds
   // up its own topics.
   delayed_held: { split: ([field]) => (field.startsWith(':') ? 'nobody' : ofTopic(field)) },
-  triggers_due: { split: ([member]) => ownerOfTrigger(member) },
+  triggers_due: { split: ([member]) => ({ trigger: triggerAt(member) }) },
   joins: bySubscriber,
   joins_of: { split: ([name], [client = '']) => ofSubscriber(joinToken(name, client)) },
   joins_into: { split: ([, join]) => ofSubscriber(join) },
   triggers_of: { split: ([, definition]) => ofTopic(topicOfDefinition(definition)) },
-  trigger: { whole: ofTrigger },
+  trigger: { whole: (client = '', name = '') => ({ trigger: { client, name } }) },
   trigger_left: passing,
   joins_expiring: bySubscriber,
   open_keys: toSubscriber,
@@ -179,11 +177,6 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
  * Fields of a client that are copied to every partition. All others, such as digests, go only to the control partition.
  */
 const KNOWN_OF_CLIENTS = new Set(['publish', 'subscribe', 'created_at']);
-
-function ownerOfTrigger(member: string): Owner {
-  const space = member.indexOf(' ');
-  return ofTrigger(member.slice(space + 1), member.slice(0, space));
-}
 
 function ownerOfCounter(field: Buffer): Owner {
   const series = unpackField(field);

@@ -1,4 +1,5 @@
 import { topicOfDefinition } from '../flow/triggers/definition.ts';
+import type { TriggerName } from '../flow/triggers/stored_trigger.ts';
 import { bidOf } from '../store/job.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
@@ -39,10 +40,7 @@ async function ofBatch({ source, target }: Moving, bid: string): Promise<Partiti
   return target.control;
 }
 
-async function ofTrigger(
-  { source, target }: Moving,
-  { client, name }: { client: string; name: string },
-): Promise<Partition> {
+async function ofTrigger({ source, target }: Moving, { client, name }: TriggerName): Promise<Partition> {
   const definition = await source.command((redis, keys) => redis.hget(keys.triggers_of(client), name));
   return definition === null ? target.control : target.ofTopic(topicOfDefinition(definition));
 }

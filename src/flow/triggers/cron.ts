@@ -1,7 +1,7 @@
 import { Cron, CronPattern } from 'croner';
 import { LRUCache } from 'lru-cache';
 import { countBetween, type DayTimes } from './cron_count.ts';
-import type { Times } from './times.ts';
+import type { Times } from './plan.ts';
 import { DAY_MS, type Zone } from './zone.ts';
 
 const MAX_LENGTH = 256;

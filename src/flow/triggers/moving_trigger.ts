@@ -4,7 +4,7 @@ import type { Partition } from '../../store/partition.ts';
 import type { Partitions } from '../../store/partitions.ts';
 import { usOf } from '../../store/replies.ts';
 import { revisionOf, topicOfDefinition } from './definition.ts';
-import { allNames, placeOf, readAll, type TriggerName } from './stored_trigger.ts';
+import { allNames, placeOf, readAll, type TriggerName, triggerAt } from './stored_trigger.ts';
 
 /**
  * Maximum time between reading a moving trigger in its old partition and storing it in the new one. A trigger that
@@ -74,18 +74,15 @@ export async function bringToTopic(
  * cannot be reached, or whose triggers cannot be read.
  */
 export async function removeDoubles(partitions: Partitions): Promise<void> {
-  const holders = new Map<string, { trigger: TriggerName; having: Partition[] }>();
-  const read = async (partition: Partition) => ({
-    partition,
-    names: (await allNames(partition).catch(partition.skip)) ?? [],
-  });
-  for (const { partition, names } of (await partitions.reach(read)).found)
-    for (const trigger of names) {
-      const having = holders.get(placeOf(trigger))?.having ?? [];
-      holders.set(placeOf(trigger), { trigger, having: [...having, partition] });
-    }
-  for (const { trigger, having } of holders.values())
-    if (having.length > 1) await removeDouble(trigger, having);
+  const read = async (partition: Partition) => {
+    const triggers = (await allNames(partition).catch(partition.skip)) ?? [];
+    return triggers.map((trigger) => ({ trigger, partition }));
+  };
+  const { found } = await partitions.reach(read);
+  for (const [place, all] of Map.groupBy(found.flat(), ({ trigger }) => placeOf(trigger))) {
+    const having = all.map(({ partition }) => partition);
+    if (having.length > 1) await removeDouble(triggerAt(place), having);
+  }
 }
 
 /** Removes a trigger from the partitions in `having` except the first that has it. */

@@ -1,5 +1,3 @@
-import type { Times } from './times.ts';
-
 /**
  * If the stored due time of a trigger is at most this old, the trigger fires for it and for all later due times up to
  * now. If it is older, `catch_up` decides: that setting is for outages, not for short restarts of the workers.
@@ -13,6 +11,14 @@ export const MAX_CAUGHT_UP = 1000;
  * PROMPT_MS at the next call, and `catch_up: none` would skip them.
  */
 const MAX_DUE_TIMES_PER_CALL = 100;
+
+/** The times of a schedule, in ms since the Unix epoch. */
+export interface Times {
+  next(afterMs: number): number | undefined;
+  previous(beforeMs: number): number | undefined;
+  /** Counts the times of the schedule that are later than `afterMs`, but not later than `upToMs`. */
+  count(afterMs: number, upToMs: number): number;
+}
 
 export const CATCH_UPS = ['none', 'latest', 'all'] as const;
 export type CatchUp = (typeof CATCH_UPS)[number];

@@ -1,5 +1,5 @@
 import { CronTimes } from './cron.ts';
-import type { Times } from './times.ts';
+import type { Times } from './plan.ts';
 import { zoneCalled } from './zone.ts';
 
 /** The largest due time. It has 13 digits, so that the event id `NAME@DUE` has at most 64 characters. */

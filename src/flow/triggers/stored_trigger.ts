@@ -28,6 +28,12 @@ export function placeOf({ name, client }: TriggerName): string {
   return `${name} ${client}`;
 }
 
+/** Returns the trigger that a member of `triggers:due` stands for. */
+export function triggerAt(place: string): TriggerName {
+  const space = place.indexOf(' ');
+  return { client: place.slice(space + 1), name: place.slice(0, space) };
+}
+
 export async function namesOf(partition: Partition, client: string): Promise<TriggerName[]> {
   const names = await partition.command((redis, keys) => redis.hkeys(keys.triggers_of(client)));
   return names.map((name) => ({ client, name }));
@@ -43,10 +49,7 @@ export async function allNames(partition: Partition): Promise<TriggerName[]> {
     redis.zscan(keys.triggers_due(), cursor, 'COUNT', 1000),
   );
   for await (const slice of scan) for (const [member] of pairsOf(slice)) members.add(member);
-  return [...members].map((member) => {
-    const space = member.indexOf(' ');
-    return { client: member.slice(space + 1), name: member.slice(0, space) };
-  });
+  return [...members].map(triggerAt);
 }
 
 /**

@@ -4,7 +4,7 @@ import { Cron } from 'croner';
 import fc from 'fast-check';
 import { threadCpuSince } from '../../../harness/thread_cpu.ts';
 import { BadCron, CronTimes } from '../../../src/flow/triggers/cron.ts';
-import type { Times } from '../../../src/flow/triggers/times.ts';
+import type { Times } from '../../../src/flow/triggers/plan.ts';
 import { type Zone, zoneCalled } from '../../../src/flow/triggers/zone.ts';
 
 const NOW = Date.parse('2026-11-22T10:00:00Z');
