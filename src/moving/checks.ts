@@ -15,12 +15,10 @@ import type { StoredMove } from './stored_move.ts';
 /**
  * Throws BootError unless the source of the move has a stopped bus with one partition and the layout of this release.
  */
-export async function checkSource({ partitions, prefix }: Side, leaseMs: number): Promise<void> {
-  const { control: source } = partitions;
-  const [schema, count] = [
-    await source.command((redis, keys) => redis.get(keys.schema())),
-    await readCount({ partitions, prefix }),
-  ];
+export async function checkSource(side: Side, leaseMs: number): Promise<void> {
+  const { control: source } = side.partitions;
+  const schema = await source.command((redis, keys) => redis.get(keys.schema()));
+  const count = await readCount(side);
   if (count !== undefined && count !== '1' && schema === null)
     throw new BootError(`The bus to move has ${count} partitions; only a bus with one can be moved.`);
   if (schema === null)
@@ -118,7 +116,7 @@ async function otherConnections(source: Partition): Promise<Partial<Record<strin
  * Data from an earlier run of the same move is no error.
  */
 export async function checkTarget(source: Side, target: Side, stored: StoredMove, log: Log): Promise<void> {
-  for (const [partition] of target.partitions.byRedis()) if (partition) await checkServer(partition, log);
+  for (const [partition] of target.partitions.byRedis()) await checkServer(partition, log);
   const count = await readCount(target);
   if (count === fillingText(stored)) return;
   if (count !== undefined)
@@ -168,10 +166,7 @@ export async function storeCount({ partitions, prefix }: Side, value: string): P
  * Returns the value of the key `partitions`: the number of partitions or, during a move, the text that keeps processes
  * from starting (`fillingText`). Returns undefined if there is no such key.
  */
-export async function readCount({
-  partitions,
-  prefix,
-}: Pick<Side, 'partitions' | 'prefix'>): Promise<string | undefined> {
+export async function readCount({ partitions, prefix }: Side): Promise<string | undefined> {
   const key = prefix + COUNT_KEY;
   return (await partitions.control.master.forKey(key).call((redis) => redis.get(key))) ?? undefined;
 }
