@@ -14,10 +14,10 @@ of living workers of the Ruby Routemaster, if there are any.
 local findings = include('maintenance/findings')
 local jobs = include('delivering/jobs')
 local lanes = include('delivering/lanes')
+local ruby = include('maintenance/ruby')
 
 -- Returns the workers that have each job: `holders[job][worker]` tells how often the job is in the worker's list. A
 -- number above 1 means that the list is damaged.
-local ruby = include('maintenance/ruby')
 local function read_holders(call, q)
   local holders = {}
   for _, worker in ipairs(redis.call('SMEMBERS', call.keys.jobs_pending_index(q))) do

@@ -39,11 +39,9 @@ type Dropped = Reply<'autodrop'>['drops'][number];
  */
 type Begun = Omit<Arguments<'autodrop'>, 'orders' | 'deliveryLog'>;
 
-export type DropPolicy = 'fair' | 'oldest';
-
 type AutodropParts = Omit<JobParts, 'config' | 'oneAtATime' | 'stopping'>;
 
-type AutodropLimits = MemoryLimits & Pick<Config, 'deliveryLog'> & { dropPolicy: DropPolicy };
+type AutodropLimits = MemoryLimits & Pick<Config, 'deliveryLog' | 'dropPolicy'>;
 
 /**
  * The `autodrop` job frees memory when Redis stores more than the bus permits (the high mark). It ends, if possible,

@@ -7,7 +7,8 @@ import { until } from '../../harness/until.ts';
 import { Clients } from '../../src/authentication/client.ts';
 import { NameKey } from '../../src/authentication/name_key.ts';
 import { PublicNames } from '../../src/authentication/public_names.ts';
-import { Autodrop, type DropPolicy } from '../../src/maintenance/autodrop.ts';
+import type { Config } from '../../src/config.ts';
+import { Autodrop } from '../../src/maintenance/autodrop.ts';
 import { Recorder } from '../../src/metrics/recorder.ts';
 import { infoNumber, readMemory } from '../../src/store/memory.ts';
 import { Partitions } from '../../src/store/partitions.ts';
@@ -38,7 +39,7 @@ export function autodropScene() {
     signal = new AbortController().signal,
     times = 1,
     partition = redis.store,
-    dropPolicy: DropPolicy = 'oldest',
+    dropPolicy: Config['dropPolicy'] = 'oldest',
     partitions = new Partitions(partition),
     limits = SETTINGS,
   ) {
