@@ -201,6 +201,19 @@ describe('a trigger that fires', () => {
     assert.equal((await state('a')).fired, '700');
   });
 
+  test('leaves triggers to the next call where their topics have many subscribers of their own', async () => {
+    const names = Array.from({ length: 40 }, (_, i) => `t${i}`);
+    for (const name of names) {
+      for (let i = 0; i < 20; i++) await bus.subscribe(`${name}_${i}`, { topics: [`topic_${name}`] });
+      await put(name, { topic: `topic_${name}`, nextAt: PAST });
+    }
+    const firings = await Promise.all(names.map((name) => firingOf(name)));
+    const outcomes = await fire('a', ...firings);
+    const fired = outcomes.filter((outcome) => outcome === 1).length;
+    assert.ok(fired > 5 && fired < 20, `${fired} fired`);
+    assert.ok(outcomes.slice(fired).every((outcome) => outcome === 'left'));
+  });
+
   test('does less in a call where subscribers are many, or events long, but always something', async () => {
     const { redis: commands, keys } = redis.store;
     const tokens = Array.from({ length: 3000 }, (_, i) => `s${i}`);
