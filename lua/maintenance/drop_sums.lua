@@ -131,10 +131,7 @@ end
 -- batch is counted only in part, also returns its UID (`bid`), the number of its items that are counted (`at`), and the
 -- counts so far (`topics`), all for the next call.
 function drop_sums.finish(call, sums)
-  for _, sum in ipairs(sums.list) do
-    notify(call, sum)
-    sum.topics = as_list(sum.topics)
-  end
+  for _, sum in ipairs(sums.list) do notify(call, sum) end
   local begun = sums.begun or { counts = {} }
   return sums.list, { bid = begun.bid, at = begun.at, topics = as_list(begun.counts) }
 end

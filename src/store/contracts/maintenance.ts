@@ -75,7 +75,6 @@ export const maintenanceContracts = {
           events: 'number',
           fromMs: 'number',
           toMs: 'number',
-          topics: eventsByTopic,
         },
       ],
       begunBid: 'text?',
