@@ -12,7 +12,9 @@ local agenda = include('flow/agenda')
 local scopes = include('authentication/scopes')
 local triggers = {}
 
-local LINES = '^([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)$'
+-- The lines of a definition up to the last one, `tail`. That one may have 64 KB, which Lua would match character by
+-- character: 300 of them took Redis 100 ms.
+local LINES = '^([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n()'
 
 function triggers.member(client, name)
   return name .. ' ' .. client
@@ -27,8 +29,9 @@ end
 -- `timing` is the schedule as JSON. The JSON text of an event is made by joining `{"id":"`, the event's id, `head`, the
 -- time, and `tail`.
 function triggers.read(definition)
-  local revision, topic, catch_up, timing, head, tail = definition:match(LINES)
-  if not revision then return nil end
+  local revision, topic, catch_up, timing, head, from = definition:match(LINES)
+  if not revision or definition:find('\n', from, true) then return nil end
+  local tail = definition:sub(from)
   return { revision = revision, topic = topic, catch_up = catch_up, timing = timing, head = head, tail = tail }
 end
 
