@@ -11,19 +11,6 @@ logs of a subscriber that it removes). These deletions are not reported as findi
 local delivery_log = include('records/delivery_log')
 local findings = include('maintenance/findings')
 
--- Number of records that one LRANGE reads, and the maximum number of such reads for each log.
-local RECORDS_PER_READ, MAX_READS = 64, 16
-
--- Returns how many of the RECORDS_PER_READ oldest records of a delivery log are older than a day.
-local function count_old(call, list)
-  local items, old = redis.call('LRANGE', list, 0, 2 * RECORDS_PER_READ - 1), 0
-  for i = 2, #items, 2 do
-    if delivery_log.time_of(items[i]) >= call.now_ms - delivery_log.KEPT_MS then break end
-    old = old + 1
-  end
-  return old
-end
-
 -- Corrects the stored number of records in a delivery log. Returns the true number.
 local function recount(call, ending, token, found)
   local name, records = delivery_log.name_of(ending, token), delivery_log.length(call, ending, token)
@@ -37,11 +24,9 @@ end
 
 local function tidy(call, ending, token)
   local name, list = delivery_log.name_of(ending, token), delivery_log.list_of(call, ending, token)
-  for _ = 1, MAX_READS do
-    local old = count_old(call, list)
-    if old == 0 then return end
-    delivery_log.cut(call, name, tonumber(redis.call('ZSCORE', call.keys.deliveries_logs(), name)), old)
-  end
+  local old = delivery_log.count_older(list, 2, call.now_ms - delivery_log.KEPT_MS)
+  if old == 0 then return end
+  delivery_log.cut(call, name, tonumber(redis.call('ZSCORE', call.keys.deliveries_logs(), name)), old)
 end
 
 local function tidy_trails(call)

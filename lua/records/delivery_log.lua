@@ -150,17 +150,23 @@ function delivery_log.follow(call, ending, tokens, max)
   if length > max + LUMP then redis.call('LTRIM', trail, -max, -1) end
 end
 
--- Returns how many entries of a trail (a list, the oldest entry first) are older than the time `place` (ms). Finds this
--- number by a binary search.
-function delivery_log.trail_position(call, ending, place)
-  local trail = call.keys.deliveries_trail(ending)
-  local low, high = 0, redis.call('LLEN', trail) + 1
-  if place == math.huge then return high - 1 end
+-- Returns how many entries of a trail or records of a log (a list, the oldest first) are older than the time `place`
+-- (ms), by a binary search. `items` is how many items of the list belong to each; the last one has the time.
+function delivery_log.count_older(list, items, place)
+  local low, high = 0, redis.call('LLEN', list) / items + 1
   while high - low > 1 do
     local middle = math.floor((low + high) / 2)
-    if delivery_log.time_of(redis.call('LINDEX', trail, middle - 1)) < place then low = middle else high = middle end
+    local is_older = delivery_log.time_of(redis.call('LINDEX', list, items * middle - 1)) < place
+    if is_older then low = middle else high = middle end
   end
   return low
+end
+
+-- Returns how many entries of a trail are older than the time `place` (ms).
+function delivery_log.trail_position(call, ending, place)
+  local trail = call.keys.deliveries_trail(ending)
+  if place == math.huge then return redis.call('LLEN', trail) end
+  return delivery_log.count_older(trail, 1, place)
 end
 
 function delivery_log.remove(call, ending, token)

@@ -6,12 +6,14 @@ import type { Finding } from './finding.ts';
 import { JobSweep } from './jobs.ts';
 import { sweepLanes, sweepWorkers } from './lanes.ts';
 import { sweepLeftovers } from './leftovers.ts';
-import { slices, Walk } from './walk.ts';
+import { Walk } from './walk.ts';
 
 /** The default of `maxJobs`. 200,000 jobs use about 20 MB of this process. */
 const MAX_JOBS = 200_000;
 /** Maximum triggers that one script call checks. It is low, because each may have 64 KB: 300 took Redis 55 ms. */
 const TRIGGERS = 20;
+/** Maximum delivery logs that one script call checks; 50 take Redis about 3 ms. */
+const LOGS = 50;
 
 interface SweepOptions {
   /** When this signal is aborted, the sweep ends early and returns the findings so far. */
@@ -114,8 +116,14 @@ async function sweepTriggers(walk: Walk, seen: Seen): Promise<void> {
 async function sweepRecords(walk: Walk, seen: Seen): Promise<void> {
   const taken = Array.from(seen.of('deliveries_taken'), (token) => `taken ${token}`);
   const dropped = Array.from(seen.of('deliveries_dropped'), (token) => `dropped ${token}`);
-  for (const names of slices([...taken, ...dropped])) await walk.repair('sweep_deliveries', { names });
-  for await (const names of walk.members('deliveries_logs'))
-    await walk.repair('sweep_deliveries', { names: names.map(String) });
+  const logs = new Set([...taken, ...dropped]);
+  for (const names of slicesOf([...logs], LOGS)) {
+    if (walk.aborted) return;
+    await walk.repair('sweep_deliveries', { names });
+  }
+  for await (const names of walk.members('deliveries_logs')) {
+    const others = names.map(String).filter((name) => !logs.has(name));
+    if (others.length > 0) await walk.repair('sweep_deliveries', { names: others });
+  }
   if (!walk.aborted) await walk.repair('sweep_deliveries', { names: [] });
 }

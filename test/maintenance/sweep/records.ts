@@ -47,7 +47,7 @@ describe('delivery logs', () => {
   test('lose what is older than a day, without a finding', async () => {
     const { redis: commands, keys } = redis.store;
     const oldMs = (await bus.nowMs()) - DAY_MS - 1;
-    for (let i = 1; i <= 200; i++)
+    for (let i = 1; i <= 1100; i++)
       await commands.lpush(keys.deliveries_taken('erin'), record(oldMs), longName(`o${i}`));
     assert.deepEqual(await found(), ['records_miscounted erin']);
     assert.deepEqual(await ids(), [longName('e1')]);
