@@ -146,7 +146,7 @@ function errors(): Html {
 function table(heads: readonly string[], rows: readonly (readonly Content[])[]): Html {
   const head = heads.map((each) => html`<th>${each}</th>`);
   const body = rows.map((row) => html`<tr>${row.map((each) => html`<td>${each}</td>`)}</tr>`);
-  return html`<div class="table"><table><thead><tr>${head}</tr></thead><tbody>${body}</tbody></table></div>`;
+  return html`<table><thead><tr>${head}</tr></thead><tbody>${body}</tbody></table>`;
 }
 
 function prose(text: string): Content {
