@@ -5,7 +5,7 @@ import { ALL, BOTH, type Call, type Route } from '../routing/route.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
 import { type AnyFields, editableJson, jsonOf } from './fields.ts';
 import type { FormFields } from './filled_form.ts';
-import { live } from './layout.ts';
+import { live, type Page } from './layout.ts';
 import { listingPage } from './listing_page.ts';
 import { action, page } from './page.ts';
 import {
@@ -97,6 +97,7 @@ function pageOfOne<Listed, Whole>(api: ApiCalls, ruled: Ruled<Listed, Whole>): R
     async show(call) {
       const { name } = call.params;
       const { client, done } = call.query;
+      if (!client && call.caller.role !== 'client') return askWhose(ruled, name);
       const { body } = await api.call<Whole>(`GET /${what}s/:name`, call, {
         params: { name },
         query: { client, ...ruled.query },
@@ -123,6 +124,21 @@ function pageOfOne<Listed, Whole>(api: ApiCalls, ruled: Ruled<Listed, Whole>): R
       };
     },
   });
+}
+
+/**
+ * Returns the page for an address that lacks the client, as if typed by hand. Several clients may have a trigger or
+ * join of this name.
+ */
+function askWhose({ what, title }: { what: What; title: string }, name: string): Page {
+  const list = `/console/${what}s`;
+  return {
+    title: `Whose ${what}?`,
+    current: list,
+    status: 400,
+    body: html`<h1>Whose ${what}?</h1>
+<p>Each client may have a ${what} called <span class="mono">${name}</span>. Choose one in the list: <a href="${list}">${title}</a>.</p>`,
+  };
 }
 
 export function nameOf(what: What) {

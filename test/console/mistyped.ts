@@ -92,6 +92,21 @@ test('the page of a thing that does not exist leads to the list of those that th
   }
 });
 
+test('the page of a trigger or join whose address names no client leads to the list', async () => {
+  const visit = await as(root);
+  for (const [list, said] of [
+    ['triggers', /^Whose trigger\?.*nothing.*: Triggers\./],
+    ['joins', /^Whose join\?.*nothing.*: Joins\./],
+  ] as const) {
+    for (const query of ['', '?client=']) {
+      const response = await visit.page.goto(`${bus.url}/console/${list}/nothing${query}`);
+      assert.equal(response?.status(), 400, list);
+      assert.match(await visit.text('main'), said);
+      assert.equal(await visit.page.$eval('main a', ({ pathname }) => pathname), `/console/${list}`);
+    }
+  }
+});
+
 test('a client that may not see a page is told as whom it is logged in', async () => {
   const { token, secret } = await bus.client('curious');
   const response = await send('/console/audit', { cookie: await login(token, secret) });
