@@ -43,26 +43,24 @@ function load(path: string, name = basename(path)): string {
 const COMPRESS = { br: brotliCompressSync, gzip: gzipSync } as const;
 
 /** Returns the route `GET /console/assets/…`, which gives everybody the scripts and styles of the console. */
-export function assetRoutes(): Route[] {
-  return [
-    route('GET /console/assets/:hash/:name', ANYONE, {
-      isPublic: true,
-      answers: { 200: z.string() },
-      errors: ['not_found'],
-      async handle({ path, headers }) {
-        const asset = byUrl.get(path);
-        if (!asset) throw new BusError('not_found', `there is no ${path}; reload the page`);
-        const accepts = String(headers['accept-encoding'] ?? '');
-        const coding = (['br', 'gzip'] as const).find((each) => new RegExp(`\\b${each}\\b`).test(accepts));
-        const fields = {
-          'Content-Type': asset.type,
-          'Cache-Control': `public, max-age=${YEAR_SECONDS}, immutable`,
-          Vary: 'Accept-Encoding',
-        };
-        if (!coding) return { status: 200, headers: fields, body: asset.plain };
-        asset.coded[coding] ??= COMPRESS[coding](asset.plain);
-        return { status: 200, headers: { ...fields, 'Content-Encoding': coding }, body: asset.coded[coding] };
-      },
-    }),
-  ];
+export function assetRoute(): Route {
+  return route('GET /console/assets/:hash/:name', ANYONE, {
+    isPublic: true,
+    answers: { 200: z.string() },
+    errors: ['not_found'],
+    async handle({ path, headers }) {
+      const asset = byUrl.get(path);
+      if (!asset) throw new BusError('not_found', `there is no ${path}; reload the page`);
+      const accepts = String(headers['accept-encoding'] ?? '');
+      const coding = (['br', 'gzip'] as const).find((each) => new RegExp(`\\b${each}\\b`).test(accepts));
+      const fields = {
+        'Content-Type': asset.type,
+        'Cache-Control': `public, max-age=${YEAR_SECONDS}, immutable`,
+        Vary: 'Accept-Encoding',
+      };
+      if (!coding) return { status: 200, headers: fields, body: asset.plain };
+      asset.coded[coding] ??= COMPRESS[coding](asset.plain);
+      return { status: 200, headers: { ...fields, 'Content-Encoding': coding }, body: asset.coded[coding] };
+    },
+  });
 }

@@ -3,12 +3,12 @@ import { acceptsHtml } from '../html.ts';
 import { ANYONE, type Route, route } from '../routing/route.ts';
 import { msOf } from '../store/replies.ts';
 import { ApiCalls } from './api_calls.ts';
-import { assetRoutes } from './assets.ts';
+import { assetRoute } from './assets.ts';
 import { auditPage } from './audit_page.ts';
 import type { BulkParts } from './bulk_pages.ts';
 import { type ClientsParts, clientsPages } from './clients_pages.ts';
 import { deadLettersPages } from './dead_letters_pages.ts';
-import { deliveriesPages } from './deliveries_pages.ts';
+import { deliveriesPage } from './deliveries_pages.ts';
 import { deliveryPage } from './delivery_page.ts';
 import { jobsPages } from './jobs_pages.ts';
 import { joinsPages } from './joins_pages.ts';
@@ -16,10 +16,10 @@ import { type LoginParts, loginPages } from './login_pages.ts';
 import { type OverviewParts, overviewPage } from './overview_page.ts';
 import { pageNear, withSecondTry } from './refused_forms.ts';
 import { subscriberPage } from './subscriber_page.ts';
-import { subscribersPages } from './subscribers_pages.ts';
+import { subscribersPage } from './subscribers_pages.ts';
 import { tailPage } from './tail_page.ts';
 import { topicPage } from './topic_page.ts';
-import { topicsPages } from './topics_pages.ts';
+import { topicsPage } from './topics_pages.ts';
 import { triggersPages } from './triggers_pages.ts';
 
 type ConsoleParts = LoginParts & OverviewParts & BulkParts & ClientsParts;
@@ -44,20 +44,20 @@ export function consolePages(routes: readonly Route[], parts: ConsoleParts): Rou
   );
   const pages: Route[] = [
     ...loginPages({ ...parts, pageNear: (path) => pageNear(pages, path) }),
-    ...overviewPage({ ...parts, api }),
-    ...subscribersPages(api),
+    overviewPage({ ...parts, api }),
+    subscribersPage(api),
     ...subscriberPage(api),
-    ...deliveriesPages(api),
+    deliveriesPage(api),
     ...deliveryPage(api),
     ...deadLettersPages({ ...parts, api }),
-    ...topicsPages(api),
+    topicsPage(api),
     ...topicPage(api),
-    ...tailPage(api),
+    tailPage(api),
     ...triggersPages(api),
     ...joinsPages(api),
     ...jobsPages(api),
     ...clientsPages({ ...parts, api }),
-    ...auditPage(api),
+    auditPage(api),
   ];
-  return [FRONT_DOOR, ...assetRoutes(), ...pages.map((each) => withSecondTry(each, pages))];
+  return [FRONT_DOOR, assetRoute(), ...pages.map((each) => withSecondTry(each, pages))];
 }

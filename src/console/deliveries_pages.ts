@@ -11,22 +11,20 @@ import { type Columns, choices, pathWith } from './parts.ts';
 
 const CHOICES = { '': 'all', ...Object.fromEntries(STATES.map((state) => [state, nameOf(state)])) };
 
-export function deliveriesPages(api: ApiCalls): Route[] {
-  return [
-    listingPage<Delivery>(
-      api,
-      { path: PATH, roles: ALL, title: 'Deliveries', name: 'GET /deliveries', liveId: 'deliveries' },
-      ({ query: { state, subscriber } }, nowMs) => ({
-        above: [
-          html`<h1>Deliveries${subscriber && html` of <span class="mono">${subscriber}</span>`}</h1>`,
-          findForm(),
-          choices(CHOICES, state ?? '', (each) => pathWith(PATH, { subscriber, state: each })),
-        ],
-        columns: deliveryColumns(nowMs),
-        empty: state || subscriber ? 'Nothing matches.' : 'Nothing was queued in the last day.',
-      }),
-    ),
-  ];
+export function deliveriesPage(api: ApiCalls): Route {
+  return listingPage<Delivery>(
+    api,
+    { path: PATH, roles: ALL, title: 'Deliveries', name: 'GET /deliveries', liveId: 'deliveries' },
+    ({ query: { state, subscriber } }, nowMs) => ({
+      above: [
+        html`<h1>Deliveries${subscriber && html` of <span class="mono">${subscriber}</span>`}</h1>`,
+        findForm(),
+        choices(CHOICES, state ?? '', (each) => pathWith(PATH, { subscriber, state: each })),
+      ],
+      columns: deliveryColumns(nowMs),
+      empty: state || subscriber ? 'Nothing matches.' : 'Nothing was queued in the last day.',
+    }),
+  );
 }
 
 export function linkToDeliveries(subscriber: string): string {

@@ -27,31 +27,28 @@ export interface OverviewParts {
   history: Pick<History, 'latest' | 'droppedWithin'>;
 }
 
-export function overviewPage({ api, ...parts }: OverviewParts & { api: ApiCalls }): Route[] {
-  return [
-    page('/console', ALL, {
-      query: ANY_QUERY,
-      async show(call) {
-        const { range } = call.query;
-        const client = clientOf(call.caller);
-        const [state, own, history] = await Promise.all([
-          isAsked('now', call.query) && readState(parts, api),
-          isAsked('now', call.query) && client !== undefined && readOwn(api, call, client),
-          isAsked('plots', call.query) && api.call<HistoryReport>('GET /history', call, { query: { range } }),
-        ]);
-        return {
-          title: 'Overview',
-          current: '/console',
-          body: [
-            state &&
-              live('overview', pathWith('/console', { part: 'now' }), stateShown({ ...state, ...own })),
-            history && client !== undefined && html`<h2>The whole bus</h2>`,
-            history && plots(history.body, '/console'),
-          ],
-        };
-      },
-    }),
-  ];
+export function overviewPage({ api, ...parts }: OverviewParts & { api: ApiCalls }): Route {
+  return page('/console', ALL, {
+    query: ANY_QUERY,
+    async show(call) {
+      const { range } = call.query;
+      const client = clientOf(call.caller);
+      const [state, own, history] = await Promise.all([
+        isAsked('now', call.query) && readState(parts, api),
+        isAsked('now', call.query) && client !== undefined && readOwn(api, call, client),
+        isAsked('plots', call.query) && api.call<HistoryReport>('GET /history', call, { query: { range } }),
+      ]);
+      return {
+        title: 'Overview',
+        current: '/console',
+        body: [
+          state && live('overview', pathWith('/console', { part: 'now' }), stateShown({ ...state, ...own })),
+          history && client !== undefined && html`<h2>The whole bus</h2>`,
+          history && plots(history.body, '/console'),
+        ],
+      };
+    },
+  });
 }
 
 interface Shown extends State {

@@ -21,35 +21,33 @@ const STATES = {
 } as const;
 
 /** The list of subscribers, sorted by a column, and filtered by state and name. */
-export function subscribersPages(api: ApiCalls): Route[] {
+export function subscribersPage(api: ApiCalls): Route {
   const about = { path: PATH, roles: ALL, title: 'Subscribers', name: 'GET /subscribers' } as const;
   const listing = { ...about, query: { ...FIRST_PAGE, sort: FIRST_SORT }, liveId: 'subscribers' };
-  return [
-    listingPage<SubscriberReport>(api, listing, ({ query, caller }, nowMs, entries) => {
-      const { sort, state, name } = query;
-      const path = (other: Record<string, string>) => pathWith(PATH, { sort, state, name, ...other });
-      const isClient = caller.role === 'client';
-      const empty = isClient ? 'You have not subscribed' : 'There is no subscriber';
-      return {
-        above: [
-          html`<h1>Subscribers</h1>`,
-          !isClient && [
-            nameForm(PATH, { name, sort, state }),
-            choices(STATES, state ?? '', (each) => path({ state: each })),
-          ],
+  return listingPage<SubscriberReport>(api, listing, ({ query, caller }, nowMs, entries) => {
+    const { sort, state, name } = query;
+    const path = (other: Record<string, string>) => pathWith(PATH, { sort, state, name, ...other });
+    const isClient = caller.role === 'client';
+    const empty = isClient ? 'You have not subscribed' : 'There is no subscriber';
+    return {
+      above: [
+        html`<h1>Subscribers</h1>`,
+        !isClient && [
+          nameForm(PATH, { name, sort, state }),
+          choices(STATES, state ?? '', (each) => path({ state: each })),
         ],
-        columns: columnsAt(nowMs).map(({ by, ...column }) => ({
-          ...column,
-          ...(by && { sort: { path: path({ sort: by }), isCurrent: by === (sort ?? FIRST_SORT) } }),
-        })),
-        empty:
-          state || name
-            ? html`No subscriber is like this. <a href="${PATH}">Show all</a>.`
-            : html`${empty} yet. A client subscribes by <code>POST /subscription</code>.`,
-        remark: computedAt(entries, nowMs),
-      };
-    }),
-  ];
+      ],
+      columns: columnsAt(nowMs).map(({ by, ...column }) => ({
+        ...column,
+        ...(by && { sort: { path: path({ sort: by }), isCurrent: by === (sort ?? FIRST_SORT) } }),
+      })),
+      empty:
+        state || name
+          ? html`No subscriber is like this. <a href="${PATH}">Show all</a>.`
+          : html`${empty} yet. A client subscribes by <code>POST /subscription</code>.`,
+      remark: computedAt(entries, nowMs),
+    };
+  });
 }
 
 type SortedColumn = Column<SubscriberReport> & { by?: SubscriberSort };

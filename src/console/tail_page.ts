@@ -10,10 +10,12 @@ import { copyable } from './parts.ts';
 const PATH = '/console/tail';
 
 /** A page that shows events as they are accepted. */
-export function tailPage(api: ApiCalls): Route[] {
+export function tailPage(api: ApiCalls): Route {
   const about = { path: PATH, roles: WATCHERS, title: 'Live tail', name: 'GET /tail' } as const;
-  return [
-    listingPage<TailEntry>(api, { ...about, query: {}, liveId: 'tail' }, ({ query: { topic } }, nowMs) => ({
+  return listingPage<TailEntry>(
+    api,
+    { ...about, query: {}, liveId: 'tail' },
+    ({ query: { topic } }, nowMs) => ({
       above: html`<h1>Live tail</h1>
 <form method="get" action="${PATH}" class="filter"><label>Topic <input name="topic" value="${topic}" pattern="[a-z0-9_]{1,64}" title="a-z, 0-9 and _" autocapitalize="none" spellcheck="false"></label>
 <button class="quiet">Show</button>
@@ -32,8 +34,8 @@ export function tailPage(api: ApiCalls): Route[] {
       ],
       empty: html`No event has come since you began to look. <span class="needs-js">New ones appear within two seconds.</span>
 <noscript>Reload the page to see new ones.</noscript>`,
-    })),
-  ];
+    }),
+  );
 }
 
 function shown({ event, bytes: length }: TailEntry) {

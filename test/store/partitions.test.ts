@@ -249,8 +249,8 @@ test('figures and history have what can be reached while the Redis of a partitio
   await assert.rejects(new Topics(halves, NO_OUTBOX).list(), /partition 1 does not answer/);
   assert.deepEqual(await new Topics(halves, NO_OUTBOX).subscribers('apples'), { count: 1, tokens: ['bob'] });
   assert.deepEqual(await new Joins(halves, CONFIG).tokens('bob'), []);
-  const [overview] = overviewPage({ ...shownParts, partitions: halves, history: new History(halves) });
-  const { body } = (await overview?.handle({ query: { part: 'now' }, headers: {} } as Call)) ?? {};
+  const overview = overviewPage({ ...shownParts, partitions: halves, history: new History(halves) });
+  const { body } = await overview.handle({ query: { part: 'now' }, headers: {} } as Call);
   assert.match(String(body), /Partition 1 cannot be reached\./);
   assert.match(String(body), /Too few replicas follow Redis: 0 of 1\./);
 
