@@ -51,11 +51,7 @@ export function overviewPage({ api, ...parts }: OverviewParts & { api: ApiCalls 
   });
 }
 
-interface Shown extends State {
-  processes: ProcessCounts | undefined;
-}
-
-function stateShown(state: Shown): Content {
+function stateShown(state: State): Content {
   const complaints = complaintsOf(state);
   return [
     html`<h1>${sentence(state, complaints)}</h1>`,
@@ -69,10 +65,10 @@ function stateShown(state: Shown): Content {
  * Reads figures of the whole bus, which every visitor may see. They are read from Redis because no API call returns
  * them: `GET /metrics` has only some of them, as text.
  */
-async function readState({ partitions, limits, history }: OverviewParts, api: ApiCalls): Promise<Shown> {
+async function readState({ partitions, limits, history }: OverviewParts, api: ApiCalls): Promise<State> {
   const min = limits.minReplicas;
   const heads = partitions.byRedis().map(([one]) => one);
-  const [latest, dropped, { memory, missing }, replicas, nowMs, processes] = await Promise.all([
+  const [latest, dropped, { memory, missing }, counted, nowMs, processes] = await Promise.all([
     history.latest(),
     history.droppedWithin(DROPS_TOLD_MS),
     readFullestMemory(partitions, limits),
@@ -81,10 +77,8 @@ async function readState({ partitions, limits, history }: OverviewParts, api: Ap
     countProcesses(partitions.control),
   ]);
   const ageMs = latest && nowMs - latest.atMs;
-  const fewest = Math.min(...replicas.found);
-  return {
-    ...{ figures: latest?.figures, ageMs, memory, missing, replicas: { fewest, min }, processes, dropped },
-  };
+  const replicas = { fewest: Math.min(...counted.found), min };
+  return { figures: latest?.figures, ageMs, memory, missing, replicas, processes, dropped };
 }
 
 /**
@@ -134,7 +128,7 @@ function sentence({ figures }: State, complaints: readonly Complaint[]): string 
   return `${complaints.length} things need a look.`;
 }
 
-function figuresOf({ figures, ageMs, memory, processes, client }: Shown): Html {
+function figuresOf({ figures, ageMs, memory, processes, client }: State): Html {
   const [own, ofBus] = client === undefined ? ['', ''] : [' for you', ' of the bus'];
   const shown = boxes([
     [`Queued${own}`, figures ? count(figures.queued, 'event') : '–'],
