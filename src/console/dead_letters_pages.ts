@@ -116,7 +116,7 @@ function leftOut(said: string, others: number, list: string): Html {
 
 function filter({ subscriber, join, reason, since, until }: Query): Html {
   const reasons = optionsOf(DEATH_REASONS, 'any', reason);
-  return html`<form method="get" action="${PATH}" class="filter">${kept({ subscriber, join })}<label>Reason <select name="reason">${reasons}</select></label>
+  return html`<form method="get" action="${PATH}" class="filter">${hidden({ subscriber, join })}<label>Reason <select name="reason">${reasons}</select></label>
 <label>Died from <input type="datetime-local" name="since" value="${since}"></label>
 <label>until <input type="datetime-local" name="until" value="${until}"> UTC</label>
 <button class="quiet">Filter</button></form>`;
@@ -126,14 +126,10 @@ type Query = Record<string, string | undefined>;
 
 /** A form that retries or purges all matching dead letters, on all pages. They are counted before a person confirms. */
 function all(call: PageCall, { subscriber, join, reason, since, until }: Query): Html {
-  const fields = kept({ subscriber, join, reason, since, until });
+  const fields = hidden({ subscriber, join, reason, since, until });
   return html`<h2>All that match, on this page and on others</h2>
 <form method="post" action="${BULK_PATH}">${ownFields(call)}${fields}
 <p class="hint">They are counted first. Nothing changes before you have seen the number.</p>
 <p class="acts"><button class="quiet" name="do" value="retry">Retry all…</button>
 <button class="danger" name="do" value="purge">Purge all…</button></p></form>`;
-}
-
-function kept(query: Query): Html {
-  return hidden(Object.fromEntries(Object.entries(query).filter(([, value]) => value)));
 }

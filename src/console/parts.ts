@@ -99,10 +99,11 @@ export function ownFields({ formToken, request, refusal }: PageCall): Html {
   return html`${tokenField(formToken)}${commonField('from', refusal?.from ?? request.url ?? '')}`;
 }
 
-/** Returns hidden fields with these values. Undefined values are left out. */
+/** Returns hidden fields with these values. Those that are undefined or empty are left out. */
 export function hidden(fields: Record<string, string | number | undefined>): Html {
   return html`${Object.entries(fields).map(
-    ([name, value]) => value !== undefined && html`<input type="hidden" name="${name}" value="${value}">`,
+    ([name, value]) =>
+      value !== undefined && value !== '' && html`<input type="hidden" name="${name}" value="${value}">`,
   )}`;
 }
 

@@ -102,7 +102,7 @@ function pageOfOne<Listed, Whole>(api: ApiCalls, ruled: Ruled<Listed, Whole>): R
         params: { name },
         query: { client, ...ruled.query },
       });
-      const own = hidden({ name, client: client ?? '' });
+      const own = hidden({ name, client });
       const isChangeable = mayChange(api, call, what);
       const rules = ruled.rulesOf(body);
       const ownPath = pathOf(what, name, undefined);
