@@ -13,9 +13,10 @@ import { TestStore } from '../../harness/redis/store.ts';
 import { until } from '../../harness/until.ts';
 import { Clients } from '../../src/authentication/client.ts';
 import { ClientDirectory } from '../../src/authentication/client_directory.ts';
+import { action } from '../../src/console/page.ts';
 import { Admission } from '../../src/http/admission.ts';
 import { createApp } from '../../src/http/app.ts';
-import { NO_CONTENT, route } from '../../src/routing/route.ts';
+import { ANYONE, NO_CONTENT, route } from '../../src/routing/route.ts';
 
 const EVENT = '{"type":"noop","url":"https://app.example.com/1"}';
 const redis = new TestStore();
@@ -53,7 +54,8 @@ async function crampedWeb(t: TestContext, maxRequests: number) {
   const admission = new Admission({ maxRequests });
   const refused: string[] = [];
   const recorder = { callRefused: (code: string) => void refused.push(code) };
-  const app = createApp([publish], pipelineParts({ authentication, log, admission, recorder }));
+  const form = action('/console/login', ANYONE, { act: async () => '/console' });
+  const app = createApp([publish, form], pipelineParts({ authentication, log, admission, recorder }));
   const server = createServer(app);
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
   t.after(() => {
@@ -98,6 +100,23 @@ test('a publish beyond the limit is refused at once, on either path, before auth
     (await Promise.all(underWay)).map(({ status }) => status),
     [204, 204],
   );
+});
+
+test('a form beyond the limit is refused with a page, as its sender is a person', async (t) => {
+  const web = await crampedWeb(t, 1);
+  const underWay = web.publish(PLAIN, KNOWN);
+  await web.full();
+  const type = 'application/x-www-form-urlencoded';
+  const { status, headers, text } = await web.publish(
+    '/console/login',
+    { 'content-type': type },
+    'user=root',
+  );
+  assert.deepEqual([status, headers['content-type']], [503, 'text/html; charset=utf-8']);
+  assert.match(text, /as many requests under way as it can take; try again in a moment/);
+  assert.deepEqual(web.refused, ['overloaded']);
+  web.release();
+  assert.equal((await underWay).status, 204);
 });
 
 test('a refused publish keeps its connection, and its body is not read as a request', async (t) => {
