@@ -51,10 +51,10 @@ async function pageAgain(call: Call, error: BusError, pages: readonly Route[]): 
   }
 }
 
-/** Returns the route of the page at a path, and the parameters in the path. */
+/** Returns the route of the page at a path, which may end in a slash, and the parameters in the path. */
 function pageAt(pages: readonly Route[], path: string) {
   for (const route of pages) {
-    const pattern = new RegExp(`^${route.path.replace(/:(\w+)/g, '(?<$1>[^/]+)')}$`);
+    const pattern = new RegExp(`^${route.path.replace(/:(\w+)/g, '(?<$1>[^/]+)')}/?$`);
     const found = route.method === 'GET' && pattern.exec(path);
     if (!found) continue;
     const params = Object.entries(found.groups ?? {}).map(([name, text]) => [name, decoded(text)]);

@@ -117,7 +117,7 @@ async function formsOfRoot() {
       fields: { ...owner, rules },
     },
     {
-      ...{ page: '/console/joins?limit=5', action: '/console/joins', error: /sources/, focus: 'rules' },
+      ...{ page: '/console/joins/?limit=5', action: '/console/joins', error: /sources/, focus: 'rules' },
       fields: { ...owner, rules: '{"sources": []}' },
     },
     {
