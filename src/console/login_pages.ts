@@ -8,7 +8,7 @@ import { ALL, ANYONE, type Input, type Route } from '../routing/route.ts';
 import { parseUrl } from '../urls.ts';
 import type { Page } from './layout.ts';
 import { action, page } from './page.ts';
-import { hidden } from './parts.ts';
+import { ANY_QUERY, hidden } from './parts.ts';
 
 export interface LoginParts {
   authentication: Pick<Authentication, 'login'>;
@@ -20,11 +20,6 @@ interface LoginPagesParts extends LoginParts {
   /** Returns `path` if a page has this path, and otherwise the path of the nearest page above it. */
   pageNear: (path: string) => string;
 }
-
-const TO: Input<{ to?: string | undefined }> = {
-  schema: z.object({ to: z.string().optional() }),
-  wording: { code: 'bad_query', whole: 'the only parameter is to' },
-};
 
 /**
  * Maximum characters of the user and of the path `to`. The page of a refused login shows both again, so without these
@@ -45,7 +40,7 @@ const FIELDS: Input<{ user: string; password: string; to?: string | undefined }>
 export function loginPages({ authentication, sessions, proxies, pageNear }: LoginPagesParts): Route[] {
   return [
     page('/console/login', ANYONE, {
-      query: TO,
+      query: ANY_QUERY,
       show: async ({ query: { to } }) => loginPage({ to: ownPath(to) }),
     }),
     action('/console/login', ANYONE, {
