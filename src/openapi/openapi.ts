@@ -5,13 +5,10 @@ export interface JsonSchema {
   $ref?: string;
   type?: string | string[];
   enum?: unknown[];
-  const?: unknown;
   anyOf?: JsonSchema[];
-  allOf?: JsonSchema[];
   items?: JsonSchema;
   properties?: Record<string, JsonSchema>;
   required?: string[];
-  additionalProperties?: boolean | JsonSchema;
   description?: string;
   pattern?: string;
   minimum?: number;
