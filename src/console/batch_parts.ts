@@ -39,8 +39,10 @@ export function eventsShown(
   call: string,
 ): Content {
   const shown: Html[] = [];
-  for (let length = 0; shown.length < Math.min(events.length, MAX_EVENTS_SHOWN) && length < MAX_SHOWN; ) {
-    const next = eventShown(events[shown.length] ?? {});
+  let length = 0;
+  for (const event of events.slice(0, MAX_EVENTS_SHOWN)) {
+    if (length >= MAX_SHOWN) break;
+    const next = eventShown(event);
     length += next.text.length;
     shown.push(next);
   }
