@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
-import { type BusError, ERRORS, type ErrorCode, StorageLost, StorageUnavailable } from '../errors.ts';
+import { type BusError, ERRORS, StorageLost, StorageUnavailable } from '../errors.ts';
 import { type Content, type Html, html } from '../html.ts';
 import { RELEASE } from '../release.ts';
 import type { Caller, Role } from '../routing/caller.ts';
@@ -42,24 +42,19 @@ interface Entry {
   path: string;
   name: string;
   roles: readonly Role[];
-  /**
-   * The error for an unknown topic, subscriber and so on, such as `topic_not_found`. The page that shows this error has
-   * a link to the list at `path`, so that the person can pick one that exists.
-   */
-  notFoundCode?: ErrorCode;
 }
 
 const NAVIGATION: readonly Entry[] = [
   { path: '/console', name: 'Overview', roles: ALL },
-  { path: '/console/subscribers', name: 'Subscribers', roles: ALL, notFoundCode: 'subscriber_not_found' },
-  { path: '/console/deliveries', name: 'Deliveries', roles: ALL, notFoundCode: 'delivery_not_found' },
-  { path: '/console/dead_letters', name: 'Dead letters', roles: ALL, notFoundCode: 'dead_letter_not_found' },
-  { path: '/console/topics', name: 'Topics', roles: ALL, notFoundCode: 'topic_not_found' },
+  { path: '/console/subscribers', name: 'Subscribers', roles: ALL },
+  { path: '/console/deliveries', name: 'Deliveries', roles: ALL },
+  { path: '/console/dead_letters', name: 'Dead letters', roles: ALL },
+  { path: '/console/topics', name: 'Topics', roles: ALL },
   { path: '/console/tail', name: 'Live tail', roles: WATCHERS },
-  { path: '/console/triggers', name: 'Triggers', roles: ALL, notFoundCode: 'trigger_not_found' },
-  { path: '/console/joins', name: 'Joins', roles: ALL, notFoundCode: 'join_not_found' },
-  { path: '/console/jobs', name: 'Jobs', roles: WATCHERS, notFoundCode: 'job_not_found' },
-  { path: '/console/clients', name: 'Clients', roles: WATCHERS, notFoundCode: 'client_not_found' },
+  { path: '/console/triggers', name: 'Triggers', roles: ALL },
+  { path: '/console/joins', name: 'Joins', roles: ALL },
+  { path: '/console/jobs', name: 'Jobs', roles: WATCHERS },
+  { path: '/console/clients', name: 'Clients', roles: WATCHERS },
   { path: '/console/audit', name: 'Audit', roles: WATCHERS },
   { path: '/docs', name: 'API', roles: ALL },
 ];
@@ -101,7 +96,10 @@ export async function answerPage(visitor: Visitor, page: Page): Promise<Answer> 
  */
 const BAD_FORM = 'The form cannot be accepted';
 
-/** Returns a page that shows an error, or a redirect to the login page if nobody is logged in. */
+/**
+ * Returns a page that shows an error, or a redirect to the login page if nobody is logged in. The page has a link to
+ * the list at or above its address, so that the person can pick something that exists.
+ */
 export function answerError(error: BusError, call: FailedCall): Answer {
   const { caller, formToken, headers } = call;
   if (error.code === 'unauthenticated') {
@@ -109,12 +107,13 @@ export function answerError(error: BusError, call: FailedCall): Answer {
     if (isRefresh(headers)) return { status: 401, headers: { 'HX-Redirect': login } };
     return { status: 303, headers: { Location: login } };
   }
-  const list = entriesFor(caller).find(({ notFoundCode }) => notFoundCode === error.code);
+  const [own] = call.url.split('?');
+  const list = entriesFor(caller).find(({ path }) => path !== '/console' && `${own}/`.startsWith(`${path}/`));
   const title = error.code === 'bad_body' ? BAD_FORM : ERRORS[error.code].title;
   const page = {
     title,
     body: html`<h1>${title}</h1><p>${errorText(error, call)}</p>
-<p>${list && html`Those that there are: <a href="${list.path}">${list.name}</a>. `}<a href="/console">Overview</a></p>`,
+<p>${list && html`<a href="${list.path}">${list.name}</a> · `}<a href="/console">Overview</a></p>`,
   };
   return {
     status: error.status,

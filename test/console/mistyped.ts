@@ -24,7 +24,7 @@ describe('an address of the console that does not exist', () => {
       assert.match(await visit.text('header'), /Subscribers.*root/, path);
       await visit.assertSound();
     }
-    await visit.submit('main a');
+    await visit.submit('main a[href="/console"]');
     assert.equal(visit.page.url(), `${bus.url}/console`);
   });
 
@@ -72,6 +72,18 @@ describe('an address of the console that does not exist', () => {
   });
 });
 
+test('the page of a list whose filter is refused leads to the whole list', async () => {
+  const visit = await as(root);
+  for (const list of ['subscribers?state=x', 'topics?sort=x', 'deliveries?state=x', 'audit?limit=0']) {
+    const response = await visit.page.goto(`${bus.url}/console/${list}`);
+    assert.equal(response?.status(), 400, list);
+    assert.equal(
+      await visit.page.$eval('main a', ({ href }) => href),
+      `${bus.url}/console/${list.split('?')[0]}`,
+    );
+  }
+});
+
 test('the page of a thing that does not exist leads to the list of those that there are', async () => {
   const visit = await as(root);
   const { token } = await bus.client('idle');
@@ -86,7 +98,7 @@ test('the page of a thing that does not exist leads to the list of those that th
   ]) {
     const response = await visit.page.goto(`${bus.url}/console/${list}/nothing${query}`);
     assert.equal(response?.status(), 404, list);
-    assert.match(await visit.text('main'), new RegExp(`Those that there are: ${name}\\.`));
+    assert.match(await visit.text('main'), new RegExp(`${name} · Overview$`));
     assert.equal(await visit.page.$eval('main a', ({ pathname }) => pathname), `/console/${list}`);
     assert.doesNotMatch(await visit.text('main'), /GET/);
   }
