@@ -4,8 +4,9 @@ import { type Content, type Html, html } from '../html.ts';
 import type { Route } from '../routing/route.ts';
 import type { ApiCalls } from './api_calls.ts';
 import { ago, count, exactDuration, number } from './format.ts';
+import { pathOf } from './links.ts';
 import { boxes, table } from './parts.ts';
-import { pathOf, type Ruled, ruledPages } from './ruled_pages.ts';
+import { type Ruled, ruledPages } from './ruled_pages.ts';
 
 type Join = JoinReport & { keys: OpenKey[] };
 

@@ -8,12 +8,17 @@ export function subscriberPath(token: string): string {
   return `/console/subscribers/${encodeURIComponent(token)}`;
 }
 
+export type What = 'trigger' | 'join';
+
+/** Returns the path of the page of a trigger or join. With `done`, the page says that an event was published. */
+export function pathOf(what: What, name: string, client: string | undefined, done?: 'yes'): string {
+  return pathWith(`/console/${what}s/${encodeURIComponent(name)}`, { client, done });
+}
+
 /** Returns a link to the page of the subscriber or join whose token is `queue`. */
 export function linkToQueue(queue: string): Html {
   const join = readJoinToken(queue);
-  const path = join
-    ? pathWith(`/console/joins/${encodeURIComponent(join.name)}`, { client: join.client })
-    : subscriberPath(queue);
+  const path = join ? pathOf('join', join.name, join.client) : subscriberPath(queue);
   return html`<a class="tag mono" href="${path}">${join ? `join ${join.name}` : queue}</a>`;
 }
 

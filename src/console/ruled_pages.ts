@@ -6,6 +6,7 @@ import type { ApiCalls, PageCall } from './api_calls.ts';
 import { type AnyFields, editableJson, jsonOf } from './fields.ts';
 import type { FormFields } from './filled_form.ts';
 import { live, type Page } from './layout.ts';
+import { pathOf, type What } from './links.ts';
 import { listingPage } from './listing_page.ts';
 import { action, page } from './page.ts';
 import {
@@ -18,12 +19,9 @@ import {
   hidden,
   PUBLISHED,
   pathParameter,
-  pathWith,
   typeIt,
   wasField,
 } from './parts.ts';
-
-type What = 'trigger' | 'join';
 
 /**
  * How the pages of triggers and those of joins differ: the rest of their code is shared. `Listed` is an entry of the
@@ -52,11 +50,6 @@ export interface Ruled<Listed, Whole> {
    */
   acts?(call: PageCall, path: string, one: Whole, own: Html): Content;
   warning(one: Whole): string;
-}
-
-/** Returns the path of the page of a trigger or join. With `done`, the page says that an event was published. */
-export function pathOf(what: What, name: string, client: string | null | undefined, done?: 'yes'): string {
-  return pathWith(`/console/${what}s/${encodeURIComponent(name)}`, { client: client ?? undefined, done });
 }
 
 type AnyFormCall = Pick<Call<Role, unknown, unknown, AnyFields>, 'body' | 'about'>;

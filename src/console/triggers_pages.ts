@@ -5,9 +5,10 @@ import { BOTH, type Route } from '../routing/route.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
 import { readableJson } from './fields.ts';
 import { ago, exactDuration, number } from './format.ts';
+import { pathOf } from './links.ts';
 import { action } from './page.ts';
 import { boxes, form } from './parts.ts';
-import { auditedOwner, nameOf, pathOf, type Ruled, ruledPages } from './ruled_pages.ts';
+import { auditedOwner, nameOf, type Ruled, ruledPages } from './ruled_pages.ts';
 
 const PATH = '/console/triggers';
 /** Number of the next firings that the page of a trigger shows. */
