@@ -22,7 +22,6 @@ choosing.START = batches.HEADER + 10
 --   waiting_by_share  for each share, how many jobs wait because it is full. A share is the part of the workers that
 --                     one kind of subscribers, such as all slow ones, may use together
 --   is_exhausted      true as soon as no job is left to try
---   may_have_history  false if the batch of the job that was tried last has no history of failed attempts
 --   lanes             a cache: the result of `lane_entry.read` for each subscriber
 --   entered           the number of deliveries that the call has begun
 function choosing.begin(call, args)
@@ -49,17 +48,6 @@ local function start_of_stray(call, bid)
   return choosing.start_of(call, bid)
 end
 
--- Returns true if one of these jobs delivers a batch with a history of failed attempts. One EXISTS command asks for all
--- of the batches, because usually none has a history.
-local function have_history(call, popped)
-  local histories = {}
-  for _, job in ipairs(popped) do
-    local bid = jobs.batch_of(job)
-    if bid then histories[#histories + 1] = call.keys.attempts(bid) end
-  end
-  return #histories > 0 and redis.call('EXISTS', unpack(histories)) > 0
-end
-
 -- Returns the next job to try, or nothing if none is left. Jobs that wait for a worker of their share come first, if
 -- the share has a free worker now. Instant jobs, which any worker may take, come next.
 local function next_job(call, choice)
@@ -67,23 +55,21 @@ local function next_job(call, choice)
   for _, share in ipairs(lanes.SHARES) do
     local waiting = choice.waiting_by_share[share] or 0
     if waiting > 0 and lanes.share_room(call, share) > 0 then
-      choice.waiting_by_share[share], choice.may_have_history = waiting - 1, true
+      choice.waiting_by_share[share] = waiting - 1
       return redis.call('LPOP', call.keys.share_jobs(share))
     end
   end
   if choice.position == #choice.popped then
     choice.popped, choice.position = redis.call('RPOP', call.keys.jobs_instant(choice.q), choice.workers) or {}, 0
-    choice.popped_have_history = have_history(call, choice.popped)
   end
-  choice.position, choice.may_have_history = choice.position + 1, choice.popped_have_history
+  choice.position = choice.position + 1
   return choice.popped[choice.position]
 end
 
 -- A batch that may have killed workers is delivered only by a quarantine, a process of its own. If `bid` is such a
 -- batch and the worker is no quarantine, makes the job wait for one, and returns true. Otherwise returns false.
 local function set_aside(call, choice, job, bid)
-  if choice.kind == 'quarantine' or not choice.may_have_history then return false end
-  if not attempts.is_suspect(call, bid) then return false end
+  if choice.kind == 'quarantine' or not attempts.is_suspect(call, bid) then return false end
   jobs.make_suspect(call, job)
   return true
 end

@@ -40,13 +40,8 @@ end
 -- a notice at a time; the field `teller` of the notice has the batch's UID. If no batch carries one, this batch gets a
 -- notice about all drops that were not yet reported.
 function drop_notices.give(call, token, bid)
-  call.without_notice = call.without_notice or {}
-  if call.without_notice[token] then return end
   local waiting, carried = call.keys.drop_notice(token), call.keys.drop_notice_carried(token)
-  if redis.call('EXISTS', waiting, carried) == 0 then
-    call.without_notice[token] = true
-    return
-  end
+  if redis.call('EXISTS', waiting, carried) == 0 then return end
   local carrier = redis.call('HGET', carried, 'teller')
   if carrier and carrier ~= bid then
     if redis.call('EXISTS', call.keys.batch(carrier)) == 1 then return end
@@ -56,10 +51,7 @@ function drop_notices.give(call, token, bid)
     add_drops(waiting, redis.call('HGETALL', carried))
   end
   if carrier ~= bid then
-    if redis.call('EXISTS', waiting) == 0 then
-      call.without_notice[token] = true
-      return
-    end
+    if redis.call('EXISTS', waiting) == 0 then return end
     redis.call('RENAME', waiting, carried)
     redis.call('HSET', carried, 'teller', bid)
   end

@@ -35,11 +35,10 @@ local MAX_REPLY_BYTES = 1000000
 --   unleased     the grants that still need a lease
 --   token_of     for each worker that begins a delivery: the subscriber's token
 --   subscribers  true for each subscriber of a granted batch
---   open_of      a cache: the UID of each subscriber's open batch, or false if it has none
 function grants.begin(choice, uid_seed)
   return {
     uids = uids.begin(uid_seed), choice = choice, list = {}, reply_items = { '' }, events = 0, bytes = 0,
-    unleased = {}, token_of = {}, subscribers = {}, open_of = {},
+    unleased = {}, token_of = {}, subscribers = {},
   }
 end
 
@@ -52,13 +51,6 @@ end
 local function describe(given, start, count, piece_count)
   given.events = given.events + count
   return { start[1], start[2], start[3], count, piece_count }
-end
-
--- Closes the batch `bid` to new events if it is the one that takes the new events of the subscriber `token`.
-local function close_batch(call, given, token, bid)
-  local open_of = given.open_of
-  if open_of[token] == nil then open_of[token] = open_batches.bid_of(call, token) end
-  if open_of[token] == bid then open_batches.close(call, token, bid) end
 end
 
 local function add_grant(given, worker, job, lease)
@@ -97,7 +89,7 @@ function grants.give_next(call, given, worker)
   local token = start[1]
   given.token_of[worker] = token
   given.subscribers[token] = true
-  close_batch(call, given, token, bid)
+  if open_batches.bid_of(call, token) == bid then open_batches.close(call, token, bid) end
   add_batch(call, given, grant, worker, bid, start)
 end
 

@@ -364,7 +364,7 @@ test('without workers nothing changes', async () => {
   assert.deepEqual(await snapshot(bus.store), before);
 });
 
-test('each batch more that is finished and handed out in a call takes five commands', async () => {
+test('each batch more that is finished and handed out in a call takes eight commands', async () => {
   await loadScripts(bus.store);
   await bus.subscribe('alice', { max: 1 });
   await bus.publish('a', 'widgets', Array(12).fill('e'));
@@ -389,5 +389,5 @@ test('each batch more that is finished and handed out in a call takes five comma
     grants = grants.slice(count);
   }
   const [, one = 0, three = 0] = spent;
-  assert.equal(three - one, 2 * 5);
+  assert.equal(three - one, 2 * 8);
 });
