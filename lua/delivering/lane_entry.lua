@@ -9,22 +9,20 @@ local lanes = include('delivering/lanes')
 local waiting = include('delivering/waiting')
 local lane_entry = {}
 
--- Returns the fields of the subscriber's hash that decide whether a delivery may begin, and how large it may be. Adds
--- `in_flight`, the number of the subscriber's deliveries in flight, with those that this script call has begun but not
--- yet stored.
+-- Fields of a subscriber's hash that decide whether a delivery may begin, and how large it may be.
+local FIELDS = {
+  'callback', 'throttled_until', 'sent', 'probe', 'paused_at', 'ordered', 'max_in_flight', 'slow', 'max_events',
+  'max_bytes',
+}
+
+-- Returns the FIELDS of a subscriber; false stands for a missing one. Adds `in_flight`, the number of the subscriber's
+-- deliveries in flight, with those that this script call has begun but not yet stored.
 function lane_entry.read(call, choice, token)
   local lane = choice.lanes[token]
   if lane then return lane end
-  local callback, throttled_until, sent, probe, paused_at, ordered, max_in_flight, slow, max_events, max_bytes =
-    unpack(redis.call(
-      'HMGET', call.keys.subscriber(token), 'callback', 'throttled_until', 'sent', 'probe', 'paused_at', 'ordered',
-      'max_in_flight', 'slow', 'max_events', 'max_bytes'
-    ))
-  lane = {
-    token = token, callback = callback, throttled_until = throttled_until, sent = sent, probe = probe,
-    paused_at = paused_at, ordered = ordered, max_in_flight = max_in_flight, slow = slow, max_events = max_events,
-    max_bytes = max_bytes, in_flight = tonumber(redis.call('HGET', call.keys.lanes_in_flight(), token)) or 0,
-  }
+  lane = { token = token, in_flight = tonumber(redis.call('HGET', call.keys.lanes_in_flight(), token)) or 0 }
+  local values = redis.call('HMGET', call.keys.subscriber(token), unpack(FIELDS))
+  for i, field in ipairs(FIELDS) do lane[field] = values[i] end
   choice.lanes[token] = lane
   return lane
 end
