@@ -8,7 +8,6 @@ local batches = include('delivering/batches')
 local calls = include('store/calls')
 local delivery_log = include('records/delivery_log')
 local drop_notices = include('delivering/drop_notices')
-local jobs = include('delivering/jobs')
 local lanes = include('delivering/lanes')
 local leases = include('delivering/leases')
 local open_batches = include('delivering/open_batches')
@@ -60,11 +59,10 @@ end
 -- not hold the job. `delivers_to` is the token of the subscriber to which the worker delivered, or false if none is
 -- stored.
 local function finish(call, q, each, delivers_to, lease_of, collected)
-  local job = each.job or each.bid and jobs.delivery_of(each.bid) or ''
-  if not leases.take_job(call, q, each.worker, job, each.lease, lease_of) then return end
+  if not leases.take_job(call, q, each.worker, each.job, each.lease, lease_of) then return end
   collected.workers[#collected.workers + 1] = each.worker
   collected.tokens[#collected.tokens + 1] = delivers_to
-  collected.jobs[#collected.jobs + 1] = job
+  collected.jobs[#collected.jobs + 1] = each.job
   if not each.bid then return 0 end
   collected.bids[#collected.bids + 1] = each.bid
   local batch = call.keys.batch(each.bid)

@@ -10,19 +10,13 @@ A *suspect* is a batch that at least two workers were delivering when they died:
 local agenda = include('flow/agenda')
 local jobs = {}
 
--- The first bytes of a job that delivers a batch, up to the UID of the batch. A job is `['batch', [UID]]` in
--- MessagePack, so these bytes are the same for all UIDs of 20 characters.
-local DELIVERY = '\146\165batch\145\180'
-
 -- Returns the job that delivers a batch. `bid` is the UID of the batch.
 function jobs.delivery_of(bid)
-  if #bid == 20 then return DELIVERY .. bid end
   return cmsgpack.pack({ 'batch', { bid } })
 end
 
 -- Returns the UID of the batch that a job delivers. Returns nothing if the job delivers none.
 function jobs.batch_of(job)
-  if #job == #DELIVERY + 20 and job:sub(1, #DELIVERY) == DELIVERY then return job:sub(-20) end
   local ok, packed = pcall(cmsgpack.unpack, job)
   local args = ok and type(packed) == 'table' and packed[1] == 'batch' and packed[2]
   if type(args) == 'table' and type(args[1]) == 'string' then return args[1] end

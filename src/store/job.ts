@@ -1,5 +1,4 @@
 import { decode, encode } from '@msgpack/msgpack';
-import { UID } from '../ids.ts';
 import { Packed } from './packed.ts';
 
 /** The two queues. `main` has the jobs that deliver batches, and `aux` has all other jobs. */
@@ -29,27 +28,8 @@ export function packJob(name: string, args: unknown[] = []): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
-/**
- * A packed job that delivers a batch is these bytes (as Latin-1 text), followed by the UID of the batch. They are made
- * by packing a job with 20 dashes as its UID, and cutting off the dashes.
- */
-const DELIVERS = packJob('batch', ['-'.repeat(20)])
-  .toString('latin1')
-  .slice(0, -20);
-
-/**
- * Returns the UID of the batch that a job delivers. Returns undefined if the job delivers no batch, or if another
- * program than this bus has packed it.
- */
-export function bidOfOwnPacking({ text }: Packed): string | undefined {
-  const bid = text.slice(DELIVERS.length);
-  return text.startsWith(DELIVERS) && UID.test(bid) ? bid : undefined;
-}
-
 /** Decodes a packed job. Returns undefined if the bytes are not a job. */
 export function unpackJob(packed: Packed): Job | undefined {
-  const bid = bidOfOwnPacking(packed);
-  if (bid !== undefined) return { name: 'batch', args: [bid] };
   try {
     const value = decode(packed.toBuffer());
     if (!Array.isArray(value) || typeof value[0] !== 'string' || !Array.isArray(value[1])) return undefined;
@@ -59,7 +39,7 @@ export function unpackJob(packed: Packed): Job | undefined {
   }
 }
 
-/** Returns the UID of the batch that a job delivers, whatever program packed it; undefined for other jobs. */
+/** Returns the UID of the batch that a job delivers; undefined for other jobs. */
 export function bidOf(packed: Buffer): string | undefined {
   const job = unpackJob(Packed.of(packed));
   return job?.name === 'batch' && typeof job.args[0] === 'string' ? job.args[0] : undefined;

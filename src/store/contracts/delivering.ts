@@ -15,15 +15,13 @@ const deliveryLog = 'number';
  * A job that a worker has finished:
  *
  * - `bid`: the UID of the batch that the job has delivered. Undefined if the job was not a delivery.
- * - `job`: the job's bytes in Redis. Undefined for a delivery that this bus has stored: the script makes its bytes from
- *   `bid`.
  * - `heal`: the health points that the subscriber gains by an accepted batch.
  * - `record`: the entry of an accepted batch in the delivery log. Undefined if the log is off, or if the batch was not
  *   sent because its subscriber had left.
  */
 const finished = {
   worker: 'text',
-  job: 'bytes?',
+  job: 'bytes',
   lease: 'digits',
   bid: 'text?',
   heal: 'number',
