@@ -79,7 +79,7 @@ function lanes.share_room(call, share, holds_some)
   if share ~= 'slow' then return room end
   local kept = math.floor(part * PART_KEPT_OF_SLOW)
   if holds_some then return room - kept end
-  if room > 0 or kept == 0 then return room end
+  if room > 0 then return room end
   return kept - single_workers(call)
 end
 

@@ -28,5 +28,5 @@ return function(call, args)
   end
   storing.store(call, args.uid_seed, intake_state)
   if not call.failure then intake.remember(call, intake_state) end
-  return { outcomes = outcomes, subscribers = subscribers, added_by_topic = storing.added_by_topic(intake_state) }
+  return { outcomes = outcomes, subscribers = subscribers, added_by_topic = storing.published(intake_state) }
 end

@@ -108,19 +108,9 @@ function storing.store(call, uid_seed, intake_state)
   if call.failure and calls.is_forbidden(call.failure) then error(call.failure) end
 end
 
--- Returns for each topic the number of its accepted `events`, and its `subscribers` in this partition: a text with a
--- token on each line, which costs Redis less than a list.
-function storing.added_by_topic(intake_state)
-  local by_topic = {}
-  for i, topic in ipairs(intake_state.accepted) do
-    by_topic[i] = { events = topic.events, subscribers = table.concat(topic.subscribers, '\n') }
-  end
-  return by_topic
-end
-
 -- Returns, for each topic that got events:
 --   events, bytes  the number of these events, and their bytes (right only if `intake.add_texts` has added them)
---   subscribers    the topic's subscribers in this partition, a token on each line
+--   subscribers    the topic's subscribers in this partition, a token on each line, which costs Redis less than a list
 --   is_foreign     true if the topic lives in another partition
 function storing.published(intake_state)
   local published = {}

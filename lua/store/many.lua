@@ -16,7 +16,6 @@ many.LONG_VALUE = ('-'):rep(65)
 -- Runs a Redis command on the key `name`. If there are more than MAX_VALUES values, runs the command several times.
 -- Returns the last reply, or nothing if there are no values.
 function many.command(command, name, values)
-  if #values <= many.MAX_VALUES then return #values > 0 and redis.call(command, name, unpack(values)) or nil end
   local reply
   for from = 1, #values, many.MAX_VALUES do
     reply = redis.call(command, name, unpack(values, from, math.min(from + many.MAX_VALUES - 1, #values)))

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { type Redis, ReplyError } from 'ioredis';
 import { StorageForbidden } from '../errors.ts';
 import type { Log } from '../log.ts';
@@ -210,7 +210,7 @@ function callable(script: ScriptSource): Callable {
     read: readerOf(script.contract.reply),
     standalone: once(() => {
       const lua = standalone(script);
-      return { lua, sha: createHash('sha1').update(lua).digest('hex') };
+      return { lua, sha: hash('sha1', lua) };
     }),
   };
 }
