@@ -85,8 +85,12 @@ export class Bulks {
   /** Returns the newest bulk operation of an owner, if there is one. It is forgotten a day after its last change. */
   async find(owner: string): Promise<Bulk | undefined> {
     const parts = await this.#parts(owner);
-    const state = bulkState(parts, this.#isWhole(parts));
-    return state && { ...parts.reduce(together), state };
+    const [part] = parts;
+    if (!part) return undefined;
+    // An operation for all subscribers has a part in each partition. A part may have expired, or an operation that was
+    // begun at the same moment may have replaced it. An operation for some subscribers counts as whole.
+    const isWhole = part.tokens !== undefined || parts.length === this.#partitions.all.length;
+    return { ...parts.reduce(together), state: bulkState(parts, isWhole) };
   }
 
   /** Returns the parts of an owner's newest bulk operation, one for each partition in which it began. */
@@ -95,15 +99,6 @@ export class Bulks {
     const parts = records.flatMap((record) => readBulk(record) ?? []);
     const [newest] = parts.toSorted((one, other) => other.beganAtMs - one.beganAtMs);
     return parts.filter(({ id }) => id === newest?.id);
-  }
-
-  /**
-   * True if no part of a bulk operation is missing. An operation for all subscribers has a part in each partition. A
-   * part may have expired, or an operation that was begun at the same moment may have replaced it. An operation for
-   * some subscribers counts as whole.
-   */
-  #isWhole([part, ...others]: readonly Bulk[]): boolean {
-    return part?.tokens !== undefined || 1 + others.length === this.#partitions.all.length;
   }
 
   /**
@@ -158,10 +153,11 @@ export function readBulk(record: Record<string, string>): Bulk | undefined {
  * - A part is cancelled and none is running: the cancellation may not have reached all partitions.
  * - A part is missing and none is running or has ended: a confirmed operation would leave out dead letters silently.
  */
-function bulkState(parts: readonly Bulk[], isWhole: boolean): BulkState | undefined {
+function bulkState(parts: readonly Bulk[], isWhole: boolean): BulkState {
   const has = (wanted: BulkState) => parts.some(({ state }) => state === wanted);
-  if (parts.length > 0 && !isWhole && !has('running') && !has('ended')) return 'cancelled';
-  return has('cancelled') && !has('running') ? 'cancelled' : BULK_STATES.find(has);
+  if (!isWhole && !has('running') && !has('ended')) return 'cancelled';
+  if (has('cancelled') && !has('running')) return 'cancelled';
+  return BULK_STATES.find(has) as BulkState;
 }
 
 function together(one: Bulk, other: Bulk): Bulk {
