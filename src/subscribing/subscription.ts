@@ -43,9 +43,7 @@ export class Subscriptions {
     const partition = this.#partitions.ofSubscriber(token);
     const topics = [...new Set(wanted.topics)];
     const foreign = this.#marks.foreign(partition, topics);
-    const toFlush = await this.#marks.reserve(partition, foreign, maxTopics);
-    if (!toFlush) return 'too_many_topics';
-    for (const home of toFlush) await this.#outbox.flush(home, partition);
+    if (!(await this.#marks.reserve(partition, foreign, maxTopics, this.#outbox))) return 'too_many_topics';
     const leftTopics = await this.#marks.flushLeft(this.#outbox, token, (topic) => !topics.includes(topic));
     const reply = await partition.run('subscribe', {
       token,

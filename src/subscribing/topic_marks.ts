@@ -38,18 +38,18 @@ export class TopicMarks {
   /**
    * Prepares the subscription of a subscriber in `partition` to topics whose homes are other partitions. Sets marks in
    * the homes, so that they pass on events to `partition`, and creates missing topics. Call `refresh` after
-   * subscribing.
+   * subscribing. Returns false, and leaves no new mark, if there would be too many topics.
    *
-   * Returns the homes whose outboxes the caller must flush to `partition` before subscribing. Such an outbox may still
-   * have the removal of an older topic of the same name, which would end the new subscription. Returns undefined, and
-   * leaves no new mark, if there would be too many topics.
+   * The outbox of a home may still have the removal of an older topic of the same name, which would end the new
+   * subscription. So that outbox is flushed to `partition` first. Joins need no `outbox`, because their subscriptions
+   * outlast the removal of a topic.
    */
   async reserve(
     partition: Partition,
     topics: readonly string[],
     maxTopics: number,
-  ): Promise<Partition[] | undefined> {
-    const toFlush: Partition[] = [];
+    outbox?: Flushing,
+  ): Promise<boolean> {
     for (const [home, names] of this.#byHome(partition, topics)) {
       const counts = await countSubscribers(partition, names);
       const marks = names.map((topic, index) => ({ topic, subscribers: (counts[index] ?? 0) + 1 }));
@@ -61,11 +61,11 @@ export class TopicMarks {
       if (marked === 'too_many_topics') {
         // This home refuses more topics. The loop may have set marks in other homes already, which `refresh` corrects.
         await this.refresh(partition, topics);
-        return undefined;
+        return false;
       }
-      if (marked === 'ends_wait') toFlush.push(home);
+      if (marked === 'ends_wait') await outbox?.flush(home, partition);
     }
-    return toFlush;
+    return true;
   }
 
   /**
