@@ -64,22 +64,24 @@ local function read_items(call, bid, start, limits)
   return list
 end
 
--- Returns the score of a new batch in the subscriber's index. The new batch has the first events of an old batch, in
--- which `events_left` events stayed. `score` is the present score of the old batch.
+-- Returns the score of the first part of a split batch in the subscriber's index. `score` is that of the other part,
+-- which has `events_left` events.
 --
--- The new batch must be delivered before the old one, but after the batches that were split off earlier. Subtracting
--- `events_left` from `score` would give this order, because fewer events stay after each split. But each split also
--- lowers `score` by one (see `rename`), so `2 * events_left` is subtracted.
+-- The part must be delivered before the other one, but after all parts that were split off earlier. So it is placed
+-- `2 * events_left` below the other one. A further split leaves at least one event less, and lowers `score` by one
+-- (see `rename`), so each part gets a higher score than the one before:
 --
--- Example: a batch with the score 9000 has 250 events. After 100 are split off, 150 stay with the score 8999, and the
--- new batch gets 8999 - 2 * 150 = 8699. After 100 more, 50 stay with 8998, and the second new batch gets 8998 - 2 * 50
--- = 8898.
+--   split          events left  score of the other part  score of the first part
+--   (none)         250          9000
+--   100 split off  150          8999                     8999 - 2 * 150 = 8699
+--   100 more        50          8998                     8998 - 2 * 50 = 8898
+--
+-- The part also stays behind any batch that was opened before the split one. If there is no score between them, the two
+-- share one, and either may be delivered first. With `ordered` subscribers this cannot happen: only their oldest batch
+-- is delivered.
 local function score_of_part(index, score, events_left)
   local older = redis.call('ZRANGE', index, '(' .. score, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')[2]
   local first = math.max(score - 2 * events_left, (tonumber(older) or 0) + 1)
-  -- If another batch already has the score `score` - 1, the new batch shares it, and either of the two may be delivered
-  -- first. With `ordered` subscribers, this cannot happen: only their oldest batch is delivered, so no other batch has
-  -- a lower score.
   return string.format('%d', math.min(first, score - 1))
 end
 

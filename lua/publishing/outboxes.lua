@@ -15,13 +15,12 @@ If a partition does not apply its entries in time, they are set aside for that p
 partition are also set aside, which keeps them in order.
 
 The number of an entry is the time (µs) of the script call that adds it, or one more than the last number if that is
-higher. The other partition ignores numbers that it has applied, so an entry may be sent again.
+higher. The other partition ignores all numbers up to the last one that it has applied, so an entry may be sent again.
 
 A failover loses the last entries of a partition, although the other partition may have applied them. The next numbers
-must be higher than theirs. They are, if they follow the same clock, but that of the new master may be behind. So the
-first number in another Redis (redis_run.lua) is a minute later than its clock shows, and all later ones too (`ahead`).
-The same happens when the clock was set back. From then on, entries also have the time at which they were added, as the
-fourth item of their list.
+must be higher than theirs, even if the clock of the new master is behind. So when another Redis (redis_run.lua) takes
+over, or the clock was set back, the numbers jump by a minute (JUMP_US). From then on they are later than the clock
+shows (`ahead`), and entries also have the time at which they were added, as the fourth item of their list.
 ]]
 local calls = include('store/calls')
 local jobs = include('delivering/jobs')
@@ -36,9 +35,7 @@ local ASK_AGAIN_MS = 1000
 -- The number of an outbox entry is a time (µs), but the entries of one script call get consecutive numbers. So the last
 -- number may be later than Redis's clock, by at most this much. If it is later still, the clock was set back.
 local MAX_AHEAD_US = 100 * 1000
--- If another Redis has taken over, or the clock was set back, the numbers of new entries jump by this time, a minute. A
--- failover can lose the last numbers of the former Redis. The jump goes beyond them if the clocks differ by less than a
--- minute.
+-- After a failover, the jump of the numbers goes beyond the lost ones if the clocks of both Redises differ by less.
 local JUMP_US = 60 * 1000 * 1000
 
 -- Returns the number of an outbox entry: its first 16 digits.
@@ -77,8 +74,7 @@ end
 --   last   the number of the last entry
 --   run    the `run_id` of the Redis that last added an entry or scrubbed
 --   bytes  the bytes of all entries
---   ahead  how far (µs) new numbers are ahead of Redis's clock: 0 until another Redis takes over or the clock is set
---          back
+--   ahead  how far (µs) numbers are ahead of Redis's clock: 0 until another Redis takes over or the clock is set back
 local function read_state(call, outgoing)
   if outgoing.last then return end
   local sent = call.keys.outboxes_sent()
@@ -94,14 +90,15 @@ function outboxes.add(outgoing, partitions, kind, topic, about)
 end
 
 -- Returns the number just below that of the first new entry: the time (µs) plus `ahead`, or the last number if that is
--- higher. If another Redis has taken over, or the clock was set back, adds JUMP_US (a minute) to this number, and
--- raises `ahead` for all later numbers.
+-- higher. If another Redis has taken over, or the clock was set back, first raises `ahead`, so that the number is
+-- JUMP_US higher. The very first Redis does not jump.
 local function last_number(call, outgoing)
-  local time, run = call.now_us - 1 + outgoing.ahead, redis_run.id() or ''
-  local number = math.max(outgoing.last, time)
-  if run == outgoing.run and outgoing.last - time <= MAX_AHEAD_US then return number end
+  local run, before_us = redis_run.id() or '', call.now_us - 1
+  local number = math.max(outgoing.last, before_us + outgoing.ahead)
+  local was_set_back = number - before_us - outgoing.ahead > MAX_AHEAD_US
+  if run == outgoing.run and not was_set_back then return number end
   if outgoing.last > 0 or outgoing.run then number = number + JUMP_US end
-  outgoing.ahead = outgoing.ahead + number - time
+  outgoing.ahead = number - before_us
   redis.call('HSET', call.keys.outboxes_sent(), 'run', run, 'ahead', string.format('%d', outgoing.ahead))
   return number
 end
