@@ -1,6 +1,5 @@
 import { until } from '../harness/until.ts';
 import { unpackJob } from '../src/store/job.ts';
-import { Packed } from '../src/store/packed.ts';
 import type { Partition } from '../src/store/partition.ts';
 import type { Partitions } from '../src/store/partitions.ts';
 
@@ -12,7 +11,7 @@ export async function heldBatches({ redis, keys }: Partition): Promise<string[]>
   const jobs = await Promise.all(
     workers.map((worker) => redis.lrangeBuffer(keys.jobs_pending('main', worker), 0, -1)),
   );
-  return jobs.flat().map((job) => String(unpackJob(Packed.of(job))?.args[0]));
+  return jobs.flat().map((job) => String(unpackJob(job)?.args[0]));
 }
 
 /** Measures how long the batches that workers held at a fault take to be delivered. */

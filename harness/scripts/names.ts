@@ -1,5 +1,4 @@
 import { packJob, unpackJob } from '../../src/store/job.ts';
-import { Packed } from '../../src/store/packed.ts';
 
 const DIGITS = '-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz';
 
@@ -34,7 +33,7 @@ export function nthWord(n: number): string {
  * for other bytes their hex.
  */
 export function jobName(packed: Buffer): string {
-  const job = unpackJob(Packed.of(packed));
+  const job = unpackJob(packed);
   if (!job) return packed.toString('hex');
   return job.name === 'batch' && typeof job.args[0] === 'string' ? shortName(job.args[0]) : job.name;
 }

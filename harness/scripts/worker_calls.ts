@@ -190,7 +190,7 @@ export class WorkerCalls {
   }
 
   async #handed({ worker, packed, batch, subscriber, dropNotice }: Grant): Promise<Handed> {
-    const handed: Handed = { worker, job: shortName(jobName(packed.toBuffer())) };
+    const handed: Handed = { worker, job: shortName(jobName(packed)) };
     // A batch whose subscriber has left is not read.
     if (batch && subscriber) handed.batch = await this.#asStored(batch);
     if (subscriber) handed.subscriber = subscriber;

@@ -1,6 +1,5 @@
-import { Decoder } from '@msgpack/msgpack';
+import { decode } from '@msgpack/msgpack';
 import { unpackJob } from '../store/job.ts';
-import { Packed } from '../store/packed.ts';
 import { pairsOf } from '../store/replies.ts';
 import { readDropNotice } from '../subscribing/drop_notice.ts';
 import { type Grant, readSubscriber, type Subscriber, type SubscriberValues } from './grant.ts';
@@ -31,14 +30,12 @@ type GrantHead = [worker: string, lease: number, batch?: BatchHead, dropNotice?:
 
 type BatchHead = [token: string, created: string, attempts: string, count: number, pieces: number];
 
-const decoder = new Decoder();
-
 /**
  * Reads the reply of the script `acquire`. The first item is the Head. For each acquired job, the next items are the
  * job as Redis stores it, and the pieces of its batch (`Batch.pieces`).
  */
 export function readAcquired([head = Buffer.of(), ...rest]: Buffer[]): Acquired {
-  const [readyJobs, atMs, flatAcks, flatSubscribers, grantHeads] = decoder.decode(head) as Head;
+  const [readyJobs, atMs, flatAcks, flatSubscribers, grantHeads] = decode(head) as Head;
   const acks: Acknowledged[] = [];
   for (let i = 0; i < flatAcks.length; i += 3)
     acks.push({
@@ -60,7 +57,7 @@ function readGrant(
   subscribers: ReadonlyMap<string, Subscriber>,
   atMs: number,
 ): Grant {
-  const packed = Packed.of(buffers.next().value);
+  const packed: Buffer = buffers.next().value;
   const job = unpackJob(packed);
   const grant: Grant = { worker, packed, lease, job, atMs };
   if (!batchHead) return grant;

@@ -1,7 +1,6 @@
 import { PERFECT_HEALTH } from '../config/subscription_defaults.ts';
 import { DELIVERY_FIELDS } from '../store/contracts/delivering.ts';
 import type { Job } from '../store/job.ts';
-import type { Packed } from '../store/packed.ts';
 import { namedFields } from '../store/replies.ts';
 import type { DropNotice } from '../subscribing/drop_notice.ts';
 import type { Batch } from './batch.ts';
@@ -10,7 +9,7 @@ import type { Batch } from './batch.ts';
 export interface Grant {
   worker: string;
   /** The bytes of the job as Redis stores them, by which scripts such as nack and bury find it. */
-  packed: Packed;
+  packed: Buffer;
   /** The number of the lease. It proves that this worker, and no later one, holds the job. */
   lease: number;
   /** The decoded job. Undefined if the bytes are not a job. */

@@ -150,7 +150,7 @@ function byName(jobs: readonly PeriodicJob[], others: Record<string, JobHandler>
     if (other) return other(grant, signal);
     const periodic = jobs.find(({ name }) => name === job?.name);
     if (periodic) await periodic.run(signal).catch((error: unknown) => forbidden(periodic, error, log));
-    else log.error({ job: job ?? packed.toBuffer().toString('hex') }, 'deleted a job of an unknown name');
+    else log.error({ job: job ?? packed.toString('hex') }, 'deleted a job of an unknown name');
     return DONE;
   };
 }

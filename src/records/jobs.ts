@@ -2,7 +2,6 @@ import { z } from 'zod';
 import { NAMED } from '../routing/schemas.ts';
 import type { Reply } from '../store/contracts.ts';
 import { QUEUES, type QueueName, unpackJob } from '../store/job.ts';
-import { Packed } from '../store/packed.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { type FoundJob, JOB_STATES, type JobReader, type JobState, jobReaders } from './job_readers.ts';
@@ -100,7 +99,7 @@ export class Jobs {
   }
 
   async #listed({ partition, queue, state }: Source, found: FoundJob[]): Promise<ListedJob[]> {
-    const jobs = found.map((each) => ({ ...each, job: unpackJob(Packed.of(each.packed)) }));
+    const jobs = found.map((each) => ({ ...each, job: unpackJob(each.packed) }));
     const headers = await partition.command((redis, keys) =>
       Promise.all(
         jobs.map(({ job }) =>

@@ -1,7 +1,5 @@
-import type { Packed } from './packed.ts';
-
 /** An argument of a script, in the form in which it is sent to Redis: text (UTF-8), a number, or bytes. */
-export type ScriptArgument = string | number | Buffer | Packed;
+export type ScriptArgument = string | number | Buffer;
 
 export type ScriptReply = Buffer | number | null | ScriptReply[];
 
@@ -45,13 +43,12 @@ type OptionalField<S> = { [K in keyof S]: S[K] extends `${string}?` ? K : never 
 
 /** The TypeScript type of a value of this shape that is sent to a script. */
 export type Sent<S> = S extends string
-  ? Single<S, SentBytes>
+  ? Single<S, string | Buffer>
   : S extends readonly [infer Item]
     ? readonly Sent<Item>[]
     : { [K in Exclude<keyof S, OptionalField<S>>]: Sent<S[K]> } & {
         [K in OptionalField<S>]?: Sent<S[K]>;
       };
-type SentBytes = string | Buffer | Packed;
 
 /** The TypeScript type of a value of this shape that a script returns. */
 export type Received<S> = S extends string

@@ -1,6 +1,5 @@
 import { Command } from 'ioredis';
 import type { ScriptArgument } from './contract.ts';
-import { Packed, packedUtf8 } from './packed.ts';
 
 /**
  * A command with more characters than this is converted to bytes in parts. As one string it could need more than 128
@@ -46,8 +45,9 @@ function argument(value: ScriptArgument): string {
   return `$${bytes.length}\r\n${bytes}\r\n`;
 }
 
+/** Returns the bytes of a value, one character for each. A text is sent as UTF-8. */
 function bytesOf(value: ScriptArgument): string {
-  if (typeof value === 'string') return packedUtf8(value);
   if (typeof value === 'number') return String(value);
-  return value instanceof Packed ? value.text : value.toString('latin1');
+  if (typeof value !== 'string') return value.toString('latin1');
+  return Buffer.byteLength(value) === value.length ? value : Buffer.from(value).toString('latin1');
 }

@@ -1,5 +1,4 @@
 import { decode, encode } from '@msgpack/msgpack';
-import { Packed } from './packed.ts';
 
 /** The two queues. `main` has the jobs that deliver batches, and `aux` has all other jobs. */
 export const QUEUES = ['main', 'aux'] as const;
@@ -29,9 +28,9 @@ export function packJob(name: string, args: unknown[] = []): Buffer {
 }
 
 /** Decodes a packed job. Returns undefined if the bytes are not a job. */
-export function unpackJob(packed: Packed): Job | undefined {
+export function unpackJob(packed: Buffer): Job | undefined {
   try {
-    const value = decode(packed.toBuffer());
+    const value = decode(packed);
     if (!Array.isArray(value) || typeof value[0] !== 'string' || !Array.isArray(value[1])) return undefined;
     return { name: value[0], args: value[1] };
   } catch {
@@ -41,6 +40,6 @@ export function unpackJob(packed: Packed): Job | undefined {
 
 /** Returns the UID of the batch that a job delivers; undefined for other jobs. */
 export function bidOf(packed: Buffer): string | undefined {
-  const job = unpackJob(Packed.of(packed));
+  const job = unpackJob(packed);
   return job?.name === 'batch' && typeof job.args[0] === 'string' ? job.args[0] : undefined;
 }

@@ -9,7 +9,6 @@ import { functionLibrary } from './function_library.ts';
 import { Functions } from './functions.ts';
 import { DECLARED_KEY, type Keyspace, keyspace, LAYOUT } from './keys.ts';
 import { type Connection, Master } from './master.ts';
-import { Packed } from './packed.ts';
 import { Replicas } from './replicas.ts';
 import { readScripts, type ScriptSource, standalone } from './script_source.ts';
 import { FIND_AND_RENAME, isWrongType } from './wrong_type.ts';
@@ -192,9 +191,8 @@ export class Partition {
 
   async #evaluate(redis: Redis, script: Callable, list: ScriptArgument[]): Promise<ScriptReply> {
     const { lua, sha } = script.standalone();
-    const args = list.map((each) => (each instanceof Packed ? each.toBuffer() : each));
     const evaluate = (command: string, text: string) =>
-      redis.callBuffer(command, text, 1, this.#declared, ...args) as Promise<ScriptReply>;
+      redis.callBuffer(command, text, 1, this.#declared, ...list) as Promise<ScriptReply>;
     try {
       return await evaluate('EVALSHA', sha);
     } catch (error) {

@@ -6,7 +6,6 @@ import { longName } from '../../harness/scripts/names.ts';
 import { subscriptionsOf } from '../../harness/subscriptions.ts';
 import { Queue } from '../../src/delivering/queue.ts';
 import { promoteDue } from '../../src/maintenance/promoting.ts';
-import { Packed } from '../../src/store/packed.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
@@ -69,7 +68,7 @@ describe('a grant', () => {
     );
     await bus.store.redis.lpush('jobs:instant:main', 'garbage');
     const [odd] = (await main().acquire(['w1'])).grants;
-    assert.deepEqual([odd?.job, odd?.packed], [undefined, new Packed('garbage')]);
+    assert.deepEqual([odd?.job, odd?.packed], [undefined, Buffer.from('garbage')]);
     const finished = { grant: odd ?? assert.fail(), heal: 0, tookMs: 5 };
     assert.deepEqual(await main().ack(finished), { held: true, removed: 0, isGone: false });
   });

@@ -199,7 +199,7 @@ describe('bytes that are no job', () => {
       const lease = await bus.store.redis.get('leases:last');
       assert.equal(grants.length, 1);
       assert.deepEqual(
-        [grants[0]?.worker, grants[0]?.packed.toBuffer(), grants[0]?.lease],
+        [grants[0]?.worker, grants[0]?.packed, grants[0]?.lease],
         ['w1', bytes, Number(lease)],
       );
       assert.equal(grants[0]?.batch, undefined);

@@ -151,7 +151,7 @@ describe('working on connections that are cut', () => {
         const { answer } = await line.insist(() => queueOn(line).acquire([worker]));
         const [grant] = answer.grants;
         if (!grant) continue;
-        const job = jobName(grant.packed.toBuffer());
+        const job = jobName(grant.packed);
         assert.ok(!held.has(job) && !done.has(job), `${job} is nobody else's`);
         assert.equal(grant.batch?.attempts, 1 + (givenBack.get(job) ?? 0));
         held.add(job);

@@ -4,7 +4,6 @@ import type { Arguments, Reply, ScriptName } from '../../store/contracts.ts';
 import { type FoundKey, foundKey } from '../../store/found_key.ts';
 import { unpackJob } from '../../store/job.ts';
 import { type KeyName, type Keyspace, LAYOUT } from '../../store/keys.ts';
-import { Packed } from '../../store/packed.ts';
 import type { Commands, Partition } from '../../store/partition.ts';
 import { isWrongType } from '../../store/wrong_type.ts';
 import { type Finding, isFindingKind } from './finding.ts';
@@ -147,7 +146,7 @@ export class Walk {
   report(findings: Findings): void {
     for (const { kind, name } of findings) {
       if (!isFindingKind(kind)) throw new TypeError(`a sweep script found ${kind}, which is no finding`);
-      this.#findings.push({ kind, name: unpackJob(Packed.of(name))?.name ?? String(name) });
+      this.#findings.push({ kind, name: unpackJob(name)?.name ?? String(name) });
     }
   }
 
