@@ -1,9 +1,8 @@
-import { type Redis, ReplyError } from 'ioredis';
+import { Command, type Redis, ReplyError } from 'ioredis';
 import { clock } from '../clock.ts';
 import type { Log } from '../log.ts';
 import { sharing } from '../sharing.ts';
 import type { ScriptArgument, ScriptReply } from './contract.ts';
-import { FunctionCall } from './function_call.ts';
 import { type FunctionLibrary, functionName, LIBRARIES } from './function_library.ts';
 import type { Replicas } from './replicas.ts';
 
@@ -69,7 +68,7 @@ export class Functions {
     const name = functionName(this.#library.name, script);
     for (let tries = 0; tries < 2 && clock.monotonicMs() >= this.#fallbackUntilMs; tries++) {
       try {
-        const call = new FunctionCall(name, this.#key, args);
+        const call = new Command('fcall', [name, 1, this.#key, ...args], { replyEncoding: null });
         const sent = redis.sendCommand(call) as Promise<ScriptReply>;
         return await (this.#replicas ? this.#replicas.resultOnceReplicated(redis, sent) : sent);
       } catch (error) {
