@@ -52,8 +52,7 @@ end
 
 -- Schedules a job for the time `due_ms`.
 function jobs.make_scheduled(call, q, job, due_ms)
-  agenda.note_due(call, call.keys.jobs_scheduled(q), due_ms)
-  redis.call('ZADD', call.keys.jobs_scheduled(q), due_ms, job)
+  agenda.enter(call, call.keys.jobs_scheduled(q), job, due_ms)
 end
 
 return jobs

@@ -1,17 +1,13 @@
 --[[
 Lanes: limit how many workers the deliveries of one subscriber may hold.
 
-A lane is what a subscriber has in flight: its deliveries, and the workers that make them. A lane may hold up to a
-quarter of the workers, but always at least one. The lane of a subscriber that fails, or is new (has never accepted a
-batch), has at most one delivery in flight; if it fails, none before `throttled_until`. A spare worker may begin a
-delivery only if the lane then holds at most a quarter of the workers that no other lane holds, or only this worker. So
-even if many lanes hang at once, some workers are left.
+A lane is what a subscriber has in flight: its deliveries, and the workers that make them. Functions below limit how
+wide it may be (`width`, `spare_width`), so that some workers are left even if many lanes hang at once.
 
-A *share* is the part of the regular workers that all subscribers of one kind may hold together: half of these workers
-for all that are slow or new (`slow`), a quarter for all that fail (`failing`), and a sixteenth for all joins (`joins`).
-So if each thread has five regular workers or more, the shares leave at least an eighth of them free, unless deliveries
-that run already become slow. The last quarter of the share `slow` is kept for lanes without a delivery in flight. If a
-share is full, a job may wait for it in `shares:jobs:{share}`, where each lane has at most one job.
+A *share* is the part of the regular workers that all subscribers of one kind may hold together: those that are slow or
+new (`slow`), those that fail (`failing`), and the joins (`joins`). So if each thread has five regular workers or more,
+the shares leave at least an eighth of them free, unless deliveries that run already become slow. If a share is full, a
+job may wait for it in `shares:jobs:{share}`, where each lane has at most one job.
 ]]
 local lanes = {}
 

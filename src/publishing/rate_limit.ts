@@ -64,8 +64,7 @@ export class RateLimit {
   /** Throws rate_limited if this process knows that the client must wait. Does not ask Redis. */
   check(client: string): void {
     const buckets = this.#refused.get(client);
-    const waitMs = buckets ? this.#waitMs(buckets) : 0;
-    if (buckets && waitMs > 0) throw this.#refusal(buckets, waitMs);
+    if (buckets && this.#waitMs(buckets) > 0) throw this.#refusal(buckets);
   }
 
   /** True if `check` would throw. */
@@ -94,10 +93,9 @@ export class RateLimit {
   async #spend(demand: Demand): Promise<RateHeaders> {
     const spent = await this.#batcher.add(demand);
     const buckets = this.#buckets(spent);
-    const waitMs = this.#waitMs(buckets);
-    if (waitMs > 0) this.#refused.set(demand.client, buckets);
+    if (this.#waitMs(buckets) > 0) this.#refused.set(demand.client, buckets);
     if (spent.letIn) return this.#headers(buckets);
-    throw this.#refusal(buckets, waitMs);
+    throw this.#refusal(buckets);
   }
 
   #buckets({ eventsFullInMs, bytesFullInMs }: Spent): Bucket[] {
@@ -128,8 +126,8 @@ export class RateLimit {
     return { 'RateLimit-Policy': this.#policy, RateLimit: items.join(', ') };
   }
 
-  #refusal(buckets: readonly Bucket[], waitMs: number): BusError {
-    const seconds = Math.max(1, Math.ceil(waitMs / 1000));
+  #refusal(buckets: readonly Bucket[]): BusError {
+    const seconds = Math.max(1, Math.ceil(this.#waitMs(buckets) / 1000));
     const rates = buckets.map(({ name, perSecond }) => `${perSecond} ${name} a second`).join(' and ');
     const detail = `this client may publish ${rates}; nothing was stored. Try again in ${seconds} s`;
     const headers = { ...this.#headers(buckets), 'Retry-After': String(seconds) };
