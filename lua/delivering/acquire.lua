@@ -94,7 +94,10 @@ end
 
 return function(call, args)
   local q, workers = args.q, args.workers
-  local removed, became_instant = finishing.finish_all(call, args, args.finished)
+  local removed = finishing.finish_all(call, args, args.finished)
+  -- Jobs that became instant wake nobody yet, because this call may assign all of them itself (see below).
+  local became_instant = call.wakes.main
+  call.wakes.main = nil
   local acks = acks_of(call, args.finished, removed)
   -- The leases must be read before `note_alive`, which makes even expired leases look valid. A worker whose lease has
   -- expired gets a new one.

@@ -143,12 +143,10 @@ local function write_changes(call, collected, args)
 end
 
 -- Finishes each job that its worker still holds under the given lease. `args` has q, lease_ms, lane_limit,
--- lane_limit_max, slow_ms and delivery_log. Returns two values:
---   - for each job, the number of events in its batch, or false if the worker does not hold the job
---   - true if jobs became instant (any worker may take them). This function wakes no worker: the caller must assign the
---     jobs, or wake workers
+-- lane_limit_max, slow_ms and delivery_log. Returns, for each job, the number of events in its batch, or false if the
+-- worker does not hold the job.
 function finishing.finish_all(call, args, finished)
-  if #finished == 0 then return {}, false end
+  if #finished == 0 then return {} end
   local workers, bids, removed = {}, {}, {}
   for i, each in ipairs(finished) do
     workers[i] = each.worker
@@ -159,12 +157,8 @@ function finishing.finish_all(call, args, finished)
   for i, each in ipairs(finished) do
     removed[i] = calls.throw_later(call, finish, args.q, each, token_of[i], lease_of, collected) or false
   end
-  if #collected.workers == 0 then return removed, false end
-  local announced = call.wakes.main
-  write_changes(call, collected, args)
-  local became_instant = call.wakes.main
-  call.wakes.main = announced
-  return removed, became_instant
+  if #collected.workers > 0 then write_changes(call, collected, args) end
+  return removed
 end
 
 return finishing

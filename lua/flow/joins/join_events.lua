@@ -132,8 +132,7 @@ local function remove_from_batch(call, args, removed)
     worker = args.worker, job = args.job, lease = args.lease, bid = args.bid, heal = 0, took_ms = 0,
     record = args.record,
   }
-  local _, became_instant = finishing.finish_all(call, args, { finished })
-  call.wakes.main = call.wakes.main or became_instant
+  finishing.finish_all(call, args, { finished })
   return true
 end
 
