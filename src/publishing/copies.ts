@@ -50,21 +50,23 @@ export class Copies {
   }
 
   /**
-   * Checks that a publication does not make too many copies (events × subscribers). Returns undefined if this is known
-   * without asking Redis. Otherwise returns a promise, which rejects with body_too_large if there are too many copies.
-   * `bytes` is the result of `bytesOf`. Never refuses:
+   * Throws body_too_large if a publication makes too many copies (events × subscribers). Asks Redis only if that is not
+   * known. `bytes` is the result of `bytesOf`. Never refuses:
    * - a single event, because the publisher cannot divide it;
    * - a repeat (its idempotency key was used before), because Redis does not store it again.
    */
-  check(publication: Counted, bytes: number): Promise<void> | undefined {
+  async check(publication: Counted, bytes: number): Promise<void> {
     const { topic, events } = publication;
     const isOne = events.length === 1;
     const isAllowed = isOne || this.#count(publication, bytes) <= MAX_OF_PUBLICATION;
     const isSmall = asEvents(publication, bytes) <= MAX_EVENTS_UNCOUNTED;
-    if (isAllowed && (isSmall || (isOne && this.#counts.has(topic)))) return undefined;
-    if (!this.#isFresh(topic))
-      return this.#countSubscribers(topic).then(() => this.check(publication, bytes));
-    return isAllowed ? undefined : this.#refuseUnlessKnown(publication, bytes);
+    if (isAllowed && (isSmall || (isOne && this.#counts.has(topic)))) return;
+    if (!this.#isFresh(topic)) {
+      await this.#countSubscribers(topic);
+      await this.check(publication, bytes);
+    } else if (!isAllowed) {
+      await this.#refuseUnlessKnown(publication, bytes);
+    }
   }
 
   #isFresh(topic: string): boolean {

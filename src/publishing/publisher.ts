@@ -30,11 +30,10 @@ export class Publisher {
    * memory. In both cases nothing is stored. Throws StorageUnavailable if Redis does not answer. Then the events may be
    * stored or not. With an idempotency key, they can safely be published again.
    */
-  publish(publication: Publication): Promise<Outcome> {
+  async publish(publication: Publication): Promise<Outcome> {
     const bytes = bytesOf(publication);
-    const measured = { ...publication, bytes };
-    const checking = this.#parts.copies.check(publication, bytes);
-    return checking ? checking.then(() => this.#store(measured)) : this.#store(measured);
+    await this.#parts.copies.check(publication, bytes);
+    return this.#store({ ...publication, bytes });
   }
 
   #weigh(publication: Measured): number {
