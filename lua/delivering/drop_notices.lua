@@ -43,18 +43,17 @@ function drop_notices.give(call, token, bid)
   local waiting, carried = call.keys.drop_notice(token), call.keys.drop_notice_carried(token)
   if redis.call('EXISTS', waiting, carried) == 0 then return end
   local carrier = redis.call('HGET', carried, 'teller')
-  if carrier and carrier ~= bid then
+  if carrier == bid then return redis.call('HGETALL', carried) end
+  if carrier then
     if redis.call('EXISTS', call.keys.batch(carrier)) == 1 then return end
     -- The batch that carried the notice was dropped, or became a dead letter, so the subscriber never accepted the
     -- notice. The drops in it are reported again, together with the new ones.
     redis.call('HDEL', carried, 'teller')
     add_drops(waiting, redis.call('HGETALL', carried))
   end
-  if carrier ~= bid then
-    if redis.call('EXISTS', waiting) == 0 then return end
-    redis.call('RENAME', waiting, carried)
-    redis.call('HSET', carried, 'teller', bid)
-  end
+  if redis.call('EXISTS', waiting) == 0 then return end
+  redis.call('RENAME', waiting, carried)
+  redis.call('HSET', carried, 'teller', bid)
   return redis.call('HGETALL', carried)
 end
 
