@@ -62,17 +62,6 @@ function delivery_log.read_name(name)
   return name:sub(1, space - 1), name:sub(space + 1)
 end
 
--- Returns the names of the logs of these subscribers; some logs may be empty. If `tokens` is empty, returns the names
--- of the logs of all subscribers.
-function delivery_log.names(call, tokens)
-  if #tokens == 0 then return redis.call('ZRANGE', call.keys.deliveries_logs(), 0, -1) end
-  local names = {}
-  for _, token in ipairs(tokens) do
-    for _, ending in ipairs(delivery_log.ENDINGS) do names[#names + 1] = delivery_log.name_of(ending, token) end
-  end
-  return names
-end
-
 function delivery_log.length(call, ending, token)
   return redis.call('LLEN', delivery_log.list_of(call, ending, token)) / 2
 end

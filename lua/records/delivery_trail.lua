@@ -71,7 +71,7 @@ end
 -- Searches the logs of all subscribers.
 local function read_all_logs(reader, place)
   local call, ending, sources = reader.listing.call, reader.ending, {}
-  for _, name in ipairs(delivery_log.names(call, {})) do
+  for _, name in ipairs(redis.call('ZRANGE', call.keys.deliveries_logs(), 0, -1)) do
     local its_ending, token = delivery_log.read_name(name)
     if its_ending == ending then
       sources[#sources + 1] = delivery_sources.log(reader.listing, ending, token, place)

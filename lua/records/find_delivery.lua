@@ -3,10 +3,11 @@
 find_delivery: read one batch, whatever its state. If `clients` are given, the batch must be of one of these
 subscribers. If `state` is `dead`, it must be a dead letter. Changes nothing.
 
-`entries` has one entry, as in list_deliveries, or none if there is no such batch. If the batch still exists, the entry
-has all failed attempts that are stored. If it has ended, it is looked for in the delivery logs; `looked` is the number
-of records in the logs that were searched. `skipped` is the key of a dead letter of this name that cannot be read,
-because another program has written the key.
+`entries` has one entry, as in list_deliveries, or none if no batch was found. If the batch still exists, the entry has
+all failed attempts that are stored. If it has ended, it is looked for in the delivery logs; `looked` is the number of
+records in the logs that were searched. Without `clients`, a call searches only some of the logs, as one step of a scan
+over all. `place` says where the scan goes on; it is `0` at the beginning and at the end. `skipped` is the key of a dead
+letter of this name that cannot be read, because another program has written the key.
 
 If the batch waits for an attempt, `waits_for` says for what: `resume` of its subscriber, an `older_batch` (the
 subscriber is ordered), `other_batch` (the probe of the subscriber), `room` in its lane, a `worker`, or a `time`. Before
@@ -21,6 +22,8 @@ local waiting = include('delivering/waiting')
 
 -- Maximum failed attempts in the reply. The bus never stores more for a batch (attempts.lua), so all are in the reply.
 local MAX_SHOWN_ATTEMPTS = 20
+-- About how many logs one call searches. 500 take Redis 2 ms.
+local LOGS_PER_CALL = 500
 
 -- Looks for a batch in a delivery log. Returns its entry for the reply, or nil if the log has no record of it that is
 -- younger than a day. Also returns the number of records in the log.
@@ -33,9 +36,22 @@ local function in_log(call, ending, token, id)
   return { id = id, subscriber = token, state = ending, record = record, last_attempts = {} }, length
 end
 
-local function in_logs(call, clients, id)
+-- Returns the names of the logs that this call searches, and the place where the scan over all logs goes on. The logs
+-- of given clients are few, so one call searches them all.
+local function logs_of(call, clients, place)
+  local names = {}
+  for _, token in ipairs(clients) do
+    for _, ending in ipairs(delivery_log.ENDINGS) do names[#names + 1] = delivery_log.name_of(ending, token) end
+  end
+  if #clients > 0 then return names, '0' end
+  local next_place, found = unpack(redis.call('ZSCAN', call.keys.deliveries_logs(), place, 'COUNT', LOGS_PER_CALL))
+  for i = 1, #found, 2 do names[#names + 1] = found[i] end
+  return names, next_place
+end
+
+local function in_logs(call, names, id)
   local looked = 0
-  for _, name in ipairs(delivery_log.names(call, clients)) do
+  for _, name in ipairs(names) do
     local ending, token = delivery_log.read_name(name)
     local entry, length = in_log(call, ending, token, id)
     looked = looked + length
@@ -62,18 +78,22 @@ local function wait_of(call, seen, entry)
 end
 
 return function(call, args)
-  local seen, clients, id, looked = delivery_states.begin(), args.clients, args.id, 0
+  local seen, clients, id, looked, place = delivery_states.begin(), args.clients, args.id, 0, '0'
   local is_any = args.state ~= 'dead'
   local entry, skipped, waits_for, next_ms
   if is_any then entry = delivery_states.batch(call, seen, id) end
   if not entry then entry, skipped = delivery_states.dead_letter(call, id) end
   if entry then
-    if not batches.is_of(clients, entry.subscriber) then return { entries = {}, looked = 0 } end
+    if not batches.is_of(clients, entry.subscriber) then return { entries = {}, looked = 0, place = place } end
     delivery_states.describe(call, seen, entry, MAX_SHOWN_ATTEMPTS)
     waits_for, next_ms = wait_of(call, seen, entry)
   elseif is_any then
-    entry, looked = in_logs(call, clients, id)
+    local names
+    names, place = logs_of(call, clients, args.place)
+    entry, looked = in_logs(call, names, id)
   end
   if entry then entry.place_ms = '0' end
-  return { entries = { entry }, looked = looked, skipped = skipped, waits_for = waits_for, next_ms = next_ms }
+  return {
+    entries = { entry }, looked = looked, place = place, skipped = skipped, waits_for = waits_for, next_ms = next_ms,
+  }
 end

@@ -111,14 +111,18 @@ export class Deliveries {
   ): Promise<{ delivery: Delivery | undefined; wait?: Wait | undefined; looked: number }> {
     let looked = 0;
     for (const [partition, tokens] of this.#holding(clients)) {
-      const reply = await partition.run('find_delivery', { clients: tokens, id, state });
-      const [entry] = reply.entries;
-      looked += reply.looked;
-      if (reply.skipped !== undefined) partition.logSkipped(reply.skipped);
-      if (!entry) continue;
-      const { waitsFor, nextMs = null } = reply;
-      const wait = waitsFor && { waits_for: waitsFor, next_attempt_at: nextMs };
-      return { delivery: deliveryOf(entry), wait, looked };
+      let place = '0';
+      do {
+        const reply = await partition.run('find_delivery', { clients: tokens, id, state, place });
+        const [entry] = reply.entries;
+        looked += reply.looked;
+        place = reply.place;
+        if (reply.skipped !== undefined) partition.logSkipped(reply.skipped);
+        if (!entry) continue;
+        const { waitsFor, nextMs = null } = reply;
+        const wait = waitsFor && { waits_for: waitsFor, next_attempt_at: nextMs };
+        return { delivery: deliveryOf(entry), wait, looked };
+      } while (place !== '0');
     }
     return { delivery: undefined, looked };
   }

@@ -6,6 +6,9 @@ import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { nthWord } from '../../harness/scripts/names.ts';
 import { readRecords } from '../../harness/scripts/records.ts';
 import { assertNothingToSweep } from '../../harness/scripts/sweep.ts';
+import { slicesOf } from '../../src/chunks.ts';
+import { Deliveries } from '../../src/records/deliveries.ts';
+import { Partitions } from '../../src/store/partitions.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
@@ -199,5 +202,27 @@ describe('the delivery log', () => {
     await bus.ack('w2', 'zz2', { record: '' });
     assert.deepEqual(await lengths(), { 'dropped busy': 1 });
     assert.equal(await commands.llen(keys.deliveries_dropped('busy')), 2);
+  });
+
+  test('is searched for a batch in several calls, each of which looks at some of the logs', async () => {
+    const tokens = Array.from({ length: 1300 }, (_, i) => `sub${i}`);
+    for (const token of tokens) await bus.subscribe(token, { topics: ['all'], max: 1 });
+    await bus.publish('zz', 'all', ['e']);
+    for (const slice of slicesOf(tokens, 100)) {
+      const { grants } = await bus.acquire(slice);
+      await bus.acquire([], { finished: grants.map(({ worker, job }) => ({ worker, job })) });
+    }
+    const ids = [...(await readRecords(redis.store)).keys()];
+    assert.equal(ids.length, tokens.length);
+    const deliveries = new Deliveries(new Partitions(redis.store));
+    assert.deepEqual(await deliveries.find('nobody--------------'), { delivery: undefined, looked: 1300 });
+    for (const id of ids.filter((_, i) => i % 100 === 0)) {
+      const { delivery } = await deliveries.find(id);
+      assert.equal(delivery?.state, 'taken');
+    }
+    const { looked, place } = await redis.store.run('find_delivery', {
+      ...{ clients: [], id: 'nobody--------------', place: '0' },
+    });
+    assert.ok(place !== '0' && looked < 700, `a call looked at ${looked} records`);
   });
 });

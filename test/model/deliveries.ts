@@ -54,7 +54,8 @@ async function assertSome(store: Partition, all: Listed[], step: number): Promis
 
 async function assertFound(store: Partition, { name, token, state }: Listed): Promise<void> {
   for (const clients of [[], [token], ['somebody', token], ['somebody']]) {
-    const { entries } = await store.run('find_delivery', { clients, id: idOf.get(name) ?? '' });
+    const id = idOf.get(name) ?? '';
+    const { entries } = await store.run('find_delivery', { clients, id, place: '0' });
     const found = entries.map((entry) => `${shortName(entry.id)} ${entry.subscriber} ${entry.state}`);
     assert.deepEqual(found, String(clients) === 'somebody' ? [] : [`${name} ${token} ${state}`]);
   }

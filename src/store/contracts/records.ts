@@ -56,10 +56,11 @@ export const recordsContracts = {
     reply: { entries, nextMs: 'text?', nextId: 'text?', looked: 'number', skipped: 'text?' },
   },
   find_delivery: {
-    arguments: { clients, id: 'text', state: 'text?' },
+    arguments: { clients, id: 'text', state: 'text?', place: 'text' },
     reply: {
       entries,
       looked: 'number',
+      place: 'text',
       skipped: 'text?',
       waitsFor: 'resume|older_batch|other_batch|room|worker|time?',
       nextMs: 'number?',
