@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { DueTriggers } from '../../src/flow/triggers/due_triggers.ts';
-import { bringToTopic } from '../../src/flow/triggers/moving_trigger.ts';
+import { finishMove } from '../../src/flow/triggers/moving_trigger.ts';
 import { type Timing, timesOf } from '../../src/flow/triggers/schedule.ts';
 import { readAll } from '../../src/flow/triggers/stored_trigger.ts';
 import { reportOf } from '../../src/flow/triggers/trigger_report.ts';
@@ -91,7 +91,7 @@ export class MovingTrigger {
 
   /** Ends a move that was cut off. Asserts that the trigger is in one partition, with its counts. */
   async end(partitions: Partitions): Promise<void> {
-    for (const partition of partitions.all) await bringToTopic(this.#name, partition, partitions, partitions);
+    for (const partition of partitions.all) await finishMove(this.#name, partition, partitions, partitions);
     const found = await partitions.ask((redis, keys) => readAll(redis, keys, [this.#name]));
     const there = found.flatMap(([stored], index) => (stored ? [{ stored, index }] : []));
     assert.equal(there.length, 1, 'the trigger is in one partition');

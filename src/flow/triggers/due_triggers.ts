@@ -13,7 +13,7 @@ import type { Arguments, Reply } from '../../store/contracts.ts';
 import type { Partition } from '../../store/partition.ts';
 import type { Partitions } from '../../store/partitions.ts';
 import { sumOf } from '../../sum.ts';
-import { bringToTopic } from './moving_trigger.ts';
+import { finishMove } from './moving_trigger.ts';
 import { plan } from './plan.ts';
 import { timesOf } from './schedule.ts';
 import type { TriggerName } from './stored_trigger.ts';
@@ -108,16 +108,16 @@ export class DueTriggers {
     const { nowMs, due, moving } = await partition.run('due_triggers', asked);
     const firings = await this.#planAll(due, nowMs);
     if (firings.length > 0) this.#count(firings, await this.#fire(firings));
-    for (const trigger of moving) this.#startMove(trigger);
+    for (const trigger of moving) this.#finishMove(trigger);
   }
 
   /**
-   * Begins to move a trigger to the partition of its topic. Does not wait for the end, because that partition may be
-   * unreachable.
+   * Moves a trigger to the partition of its topic, because the call that gave it the topic may have been cut off. Does
+   * not wait for the end, because that partition may be unreachable.
    */
-  #startMove(trigger: TriggerName): void {
+  #finishMove(trigger: TriggerName): void {
     const { partition, partitions, confirmed } = this.#parts;
-    bringToTopic(trigger, partition, partitions, confirmed).catch((error: unknown) =>
+    finishMove(trigger, partition, partitions, confirmed).catch((error: unknown) =>
       this.#logUnlessPassing(error, 'a trigger cannot be moved to the partition of its topic', trigger.name),
     );
   }

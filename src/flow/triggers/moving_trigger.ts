@@ -9,37 +9,39 @@ import { allNames, placeOf, readAll, type TriggerName, triggerAt } from './store
 /**
  * Maximum time between reading a moving trigger in its old partition and storing it in the new one. A trigger that
  * arrives later is refused. It must be well below 30 s, the time for which the new partition remembers that a trigger
- * was removed. If partitions are slow, `bringToTopic` permits more time.
+ * was removed. If partitions are slow, `finishMove` permits more time.
  */
 const MAX_AGE_MS = 1000;
 
 /**
- * Moves a trigger that has the field `moving` from the partition `from` to the partition of its topic, the new one,
- * with its counts and times. Does nothing with other triggers. Several processes can do this at the same time, and an
- * interrupted call can be repeated. Returns false if the new partition does not know the client. Throws
- * StorageUnavailable if the calls take too long, or if the trigger was removed from the new partition after this call
- * had read it in `from`. In these cases this call does not remove it from `from`.
+ * Finishes the move of a trigger to another partition. The move begins when the trigger gets a topic whose home is not
+ * `from`, the partition that has the trigger: the script `put_trigger` stores the topic there, and the field `moving`.
+ * This function copies the trigger with its counts and times to the home of its topic, and then removes it from `from`.
+ *
+ * Does nothing with a trigger that is gone or not moving. Several processes can do this at the same time, and an
+ * interrupted call can be repeated. Returns false if the home does not know the client. Throws StorageUnavailable if
+ * the home refuses the trigger as `late`, because what was read in `from` may be outdated: the trigger was removed from
+ * the home meanwhile, or the calls took too long. In these cases the trigger stays in `from`.
  *
  * Calls of `confirmed` wait for replicas (ROUTEMASTER_MIN_REPLICAS), so that a failover does no harm:
- * - Before the new partition gets the trigger, the replicas of `from` have the field `moving`. After a failover to a
- *   replica without this field, the trigger could fire in both partitions.
- * - Before `from` removes the trigger, the replicas of the new partition have it. Otherwise a failover of the new
- *   partition could lose the trigger.
+ * - Before the home gets the trigger, the replicas of `from` have the field `moving`. After a failover to a replica
+ *   without this field, the trigger could fire in both partitions.
+ * - Before `from` removes the trigger, the replicas of the home have it. Otherwise a failover of the home could lose
+ *   the trigger.
  */
-export async function bringToTopic(
+export async function finishMove(
   { client, name }: TriggerName,
   from: Partition,
   partitions: Partitions,
   confirmed: Partitions,
 ): Promise<boolean> {
   const beganMs = clock.monotonicMs();
-  const before = await from.command((redis, keys) => redis.hget(keys.triggers_of(client), name));
-  if (before === null) return true;
-  const topic = topicOfDefinition(before);
+  const text = await from.command((redis, keys) => redis.hget(keys.triggers_of(client), name));
+  if (text === null) return true;
+  const topic = topicOfDefinition(text);
   const home = partitions.ofTopic(topic);
-  // The time just before the trigger is read, by the clock of the new partition. The script `receive_trigger` refuses
-  // the trigger if it arrives more than `maxAgeMs` later. It also does so if the trigger was in the new partition since
-  // this time and was removed: then what is read here is outdated.
+  // The home must judge whether the trigger comes too late. So the time is taken from its clock, and before the trigger
+  // is read.
   const seenUs = usOf(await home.command((redis) => redis.time()));
   const maxAgeMs = Math.ceil(MAX_AGE_MS + 2 * (clock.monotonicMs() - beganMs));
   const [definition, state] = await (confirmed.all[from.index] as Partition).confirmedCommand((redis, keys) =>
@@ -62,8 +64,7 @@ export async function bringToTopic(
     const why = `the trigger was changed meanwhile, or ${home.master.name} took too long`;
     throw new StorageUnavailable(undefined, why);
   }
-  // Removes the trigger from `from` only if it still has the definition that was moved. If it has another one, the
-  // client may have stored a new trigger of this name, which must stay.
+  // If the trigger has another definition by now, it stays: its client may have stored a new trigger of this name.
   await from.run('remove_trigger', { client, name, revision: revisionOf(definition), isNoted: true });
   return true;
 }

@@ -7,7 +7,7 @@ import type { Partition } from '../../store/partition.ts';
 import type { Partitions } from '../../store/partitions.ts';
 import { msOf } from '../../store/replies.ts';
 import { type Definition, definitionText, revisionOf } from './definition.ts';
-import { bringToTopic } from './moving_trigger.ts';
+import { finishMove } from './moving_trigger.ts';
 import {
   allNames,
   namesOf,
@@ -86,7 +86,7 @@ export class Triggers {
       const here = found.find(({ partition }) => partition === home) as Found;
       const there = found.filter(({ stored }) => stored);
       const moving = there.find(({ stored }) => stored?.state.moving);
-      if (moving && (await this.#bring(trigger, moving.partition))) continue;
+      if (moving && (await this.#finishMove(trigger, moving.partition))) continue;
       if (there.length > 1) {
         await this.#keepOne(trigger);
         continue;
@@ -134,11 +134,11 @@ export class Triggers {
     if (judged !== 'created') return judged;
     const left = await from.run('put_trigger', { ...args, step: 'leave' });
     if (left === 'conflict') return left;
-    return (await this.#bring(args, from)) ? 'changed' : 'client_not_found';
+    return (await this.#finishMove(args, from)) ? 'changed' : 'client_not_found';
   }
 
-  #bring(trigger: TriggerName, from: Partition): Promise<boolean> {
-    return bringToTopic(trigger, from, this.#partitions, this.#confirmed);
+  #finishMove(trigger: TriggerName, from: Partition): Promise<boolean> {
+    return finishMove(trigger, from, this.#partitions, this.#confirmed);
   }
 
   /**
@@ -154,7 +154,7 @@ export class Triggers {
     for (;;) {
       const there = (await this.#lookUp(trigger)).filter(({ stored }) => stored);
       const moving = there.find(({ stored }) => stored?.state.moving);
-      if (there.length > 1 && moving && (await this.#bring(trigger, moving.partition))) continue;
+      if (there.length > 1 && moving && (await this.#finishMove(trigger, moving.partition))) continue;
       const [kept, ...others] = there;
       if (others.length === 0) return kept !== undefined;
       // Removes only the revision that was found. Meanwhile another call may have removed it, and moved `kept` to this

@@ -4,7 +4,7 @@ import { fireTriggers } from '../../../harness/scripts/triggers.ts';
 import { until } from '../../../harness/until.ts';
 import { StorageUnavailable } from '../../../src/errors.ts';
 import { revisionOf } from '../../../src/flow/triggers/definition.ts';
-import { bringToTopic } from '../../../src/flow/triggers/moving_trigger.ts';
+import { finishMove } from '../../../src/flow/triggers/moving_trigger.ts';
 import { Triggers } from '../../../src/flow/triggers/triggers.ts';
 import { sweepCrossing } from '../../../src/maintenance/sweep_crossing.ts';
 import type { Partition } from '../../../src/store/partition.ts';
@@ -68,7 +68,7 @@ describe('a trigger whose move is lost by a failover of the partition that it ha
     await failOver();
     await sweep();
     assert.equal((await scene.dueTimes()).length, 2);
-    await bringToTopic(TRIGGER, from, scene.partitions, scene.partitions);
+    await finishMove(TRIGGER, from, scene.partitions, scene.partitions);
     assert.deepEqual(await scene.dueTimes(), [[2, String(AHEAD)]]);
   });
 });
@@ -149,7 +149,7 @@ test('a trigger that is deleted while a worker ends its move is gone', async () 
   const mend = scene.cutOff(2, () => {});
   await assert.rejects(scene.put(2), CUT);
   mend();
-  beforeScript(from, 'remove_trigger', () => bringToTopic(TRIGGER, from, scene.partitions, scene.partitions));
+  beforeScript(from, 'remove_trigger', () => finishMove(TRIGGER, from, scene.partitions, scene.partitions));
   assert.equal(await scene.triggers.remove(TRIGGER), true);
   assert.deepEqual(await scene.dueTimes(), []);
   assert.equal(await scene.triggers.remove(TRIGGER), false);
@@ -162,7 +162,7 @@ test('a trigger that is deleted between the calls of a worker that ends its move
   await assert.rejects(scene.put(2), CUT);
   mend();
   beforeScript(home, 'receive_trigger', () => scene.triggers.remove(TRIGGER));
-  await assert.rejects(bringToTopic(TRIGGER, from, scene.partitions, scene.partitions), StorageUnavailable);
+  await assert.rejects(finishMove(TRIGGER, from, scene.partitions, scene.partitions), StorageUnavailable);
   assert.deepEqual(await scene.dueTimes(), []);
 });
 
@@ -182,7 +182,7 @@ test('a trigger that a worker reads while it is deleted, and brings to its new p
   // By now, the trigger is deleted in the new partition, but not in the old one.
   beforeScript(from, 'remove_trigger', () => {
     moving = assert.rejects(
-      bringToTopic(TRIGGER, from, scene.partitions, scene.partitions),
+      finishMove(TRIGGER, from, scene.partitions, scene.partitions),
       StorageUnavailable,
     );
     return isRead;
@@ -200,7 +200,7 @@ test('a trigger that moves on between the calls of a worker that ends its first 
   await assert.rejects(scene.put(2), CUT);
   mend();
   beforeScript(home, 'receive_trigger', () => scene.put(1));
-  await assert.rejects(bringToTopic(TRIGGER, from, scene.partitions, scene.partitions), StorageUnavailable);
+  await assert.rejects(finishMove(TRIGGER, from, scene.partitions, scene.partitions), StorageUnavailable);
   assert.deepEqual(await scene.dueTimes(), [[1, String(AHEAD)]]);
 });
 
@@ -212,11 +212,11 @@ test('a trigger that is deleted while a worker that ends its move stands still f
   mend();
   beforeScript(home, 'receive_trigger', async () => {
     const { nowMs } = await scene.triggers.find(TRIGGER);
-    await bringToTopic(TRIGGER, from, scene.partitions, scene.partitions);
+    await finishMove(TRIGGER, from, scene.partitions, scene.partitions);
     assert.equal(await scene.triggers.remove(TRIGGER), true);
     await until(async () => (await scene.triggers.find(TRIGGER)).nowMs > nowMs + 3000);
   });
-  await assert.rejects(bringToTopic(TRIGGER, from, scene.partitions, scene.partitions), StorageUnavailable);
+  await assert.rejects(finishMove(TRIGGER, from, scene.partitions, scene.partitions), StorageUnavailable);
   assert.deepEqual(await scene.dueTimes(), []);
 });
 
