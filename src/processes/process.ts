@@ -116,14 +116,18 @@ async function endIfMoved(control: Partition): Promise<void> {
   }
 }
 
+/** Returns a connection to Redis, and partitions that use it. */
+export function openPartitions(config: Config, log: Log, minReplicas = 0) {
+  const { redisUrl, redisTls, redisPrefix: prefix, partitions } = config;
+  const redis = connect(redisUrl, log, redisTls);
+  return { redis, partitions: Partitions.on(redis, { prefix, partitions, log, minReplicas }) };
+}
+
 /**
  * Returns a second connection to Redis, and partitions that use it. A script call on these partitions resolves only
  * when ROUTEMASTER_MIN_REPLICAS replicas have confirmed its writes. On the first connection, this waiting would delay
  * all other commands. Returns undefined if the setting is 0.
  */
 export function confirmedPartitions(config: Config, log: Log) {
-  const { redisUrl, redisTls, redisPrefix: prefix, partitions, minReplicas } = config;
-  if (minReplicas === 0) return undefined;
-  const redis = connect(redisUrl, log, redisTls);
-  return { redis, partitions: Partitions.on(redis, { prefix, partitions, log, minReplicas }) };
+  return config.minReplicas === 0 ? undefined : openPartitions(config, log, config.minReplicas);
 }

@@ -9,12 +9,10 @@ import { Counters } from '../metrics/counters.ts';
 import { Recorder } from '../metrics/recorder.ts';
 import { RELEASE } from '../release.ts';
 import { type Compatibility, DIALECTS } from '../routing/dialect.ts';
-import { connect } from '../store/connection.ts';
 import { Listener } from '../store/listener.ts';
-import { Partitions } from '../store/partitions.ts';
 import { buildApi } from './api.ts';
 import { onStop } from './lifecycle.ts';
-import { boot, confirmedPartitions, showUnlessMoved } from './process.ts';
+import { boot, confirmedPartitions, openPartitions, showUnlessMoved } from './process.ts';
 
 /** Maximum time that a stopping process waits for requests under way. */
 const STOP_GRACE_MS = 20_000;
@@ -32,8 +30,7 @@ const COMPATIBILITY_NOTE = {
  * that the storage is unavailable. At SIGTERM it finishes its requests and stops.
  */
 export async function serve(config: Config, log: Log): Promise<void> {
-  const redis = connect(config.redisUrl, log, config.redisTls);
-  const partitions = Partitions.on(redis, { prefix: config.redisPrefix, partitions: config.partitions, log });
+  const { redis, partitions } = openPartitions(config, log);
   const confirmed = confirmedPartitions(config, log);
   const counters = new Counters(partitions, { flushIntervalMs: config.counterFlushIntervalMs, log });
   const recorder = new Recorder(counters);

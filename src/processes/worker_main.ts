@@ -11,14 +11,12 @@ import { Recorder } from '../metrics/recorder.ts';
 import { Outbox } from '../publishing/outbox.ts';
 import { RELEASE } from '../release.ts';
 import { OwnerLimit } from '../routing/owner_limit.ts';
-import { connect } from '../store/connection.ts';
 import { Listener } from '../store/listener.ts';
-import { Partitions } from '../store/partitions.ts';
 import { Wakeups } from '../store/wakeups.ts';
 import { CallbackPolicy } from '../subscribing/callback_policy.ts';
 import { TopicMarks } from '../subscribing/topic_marks.ts';
 import { onStop, start } from './lifecycle.ts';
-import { boot, confirmedPartitions, showUnlessMoved } from './process.ts';
+import { boot, confirmedPartitions, openPartitions, showUnlessMoved } from './process.ts';
 
 /** Maximum time that a stopping process waits for deliveries under way. */
 const STOP_GRACE_MS = 22_000;
@@ -33,8 +31,7 @@ await start(async () => {
   new CallbackPolicy(config.callbackAllow, config);
   const log = createLog(config.logLevel, { process: 'worker', pid: process.pid });
   for (const warning of environmentWarnings()) log.warn(warning);
-  const redis = connect(config.redisUrl, log, config.redisTls);
-  const partitions = Partitions.on(redis, { prefix: config.redisPrefix, partitions: config.partitions, log });
+  const { redis, partitions } = openPartitions(config, log);
   const { control } = partitions;
   const counters = new Counters(partitions, { flushIntervalMs: config.counterFlushIntervalMs, log });
   const recorder = new Recorder(counters);
