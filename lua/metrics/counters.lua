@@ -1,13 +1,12 @@
 --[[
 Counters: counts of a removed topic or subscriber are added to totals, which remain.
 
-A *series* names one such count: its `field` in the hash `counters`, the field of the `total`, and the `topic` or
-`subscriber` that it counts for.
+A *series* names one count: its `field` in the hash `counters`, the field of the `total`, and the `topic` or
+`subscriber` that it counts for. It has neither if it counts for the whole bus.
 ]]
 local counters = {}
 
--- A series is a count about a topic, a subscriber or the whole bus. Returns true if the topic or subscriber no longer
--- exists.
+-- Returns true if the topic or subscriber of a series no longer exists.
 function counters.has_ended(call, series)
   local keys = call.keys
   if series.topic then return redis.call('SISMEMBER', keys.topics(), series.topic) == 0 end
@@ -15,8 +14,7 @@ function counters.has_ended(call, series)
   return false
 end
 
--- A series is a count about a topic, a subscriber or the whole bus. Returns the name of the history of the topic or
--- subscriber, such as `topic:widgets`. Returns nothing for the whole bus.
+-- Returns the name of the history of a topic or subscriber, such as `topic:widgets`. Returns nothing for the whole bus.
 function counters.subject(series)
   if series.topic then return table.concat({ 'topic', series.topic }, ':') end
   return series.subscriber and table.concat({ 'subscriber', series.subscriber }, ':')
@@ -24,9 +22,8 @@ end
 
 -- Adds the counts of removed topics and subscribers to the totals, and deletes these counts and their histories. Does
 -- the same with `counters_reported`, the counts that the metric service already got, so that the service does not get
--- them a second time. Returns how many counts were added to totals.
+-- them a second time.
 function counters.fold(call, all_series)
-  local folded = 0
   for _, series in ipairs(all_series) do
     for _, hash in ipairs({ call.keys.counters(), call.keys.counters_reported() }) do
       local count = redis.call('HGET', hash, series.field)
@@ -35,13 +32,11 @@ function counters.fold(call, all_series)
         -- If another program has stored a count or a total that is no number, HINCRBY fails. `pcall` ignores this: the
         -- count is lost, and all others are still added.
         redis.pcall('HINCRBY', hash, series.total, count)
-        folded = folded + 1
       end
     end
     local subject = counters.subject(series)
     if subject then redis.call('DEL', call.keys.history_fine(subject), call.keys.history_coarse(subject)) end
   end
-  return folded
 end
 
 return counters

@@ -1,9 +1,10 @@
 #!lua flags=allow-oom
 --[[
-fold: move the counts of topics and subscribers that no longer exist to the totals. Returns how many counts it moved.
+fold: move the counts of topics and subscribers that no longer exist to the totals. Returns how many of `series` had to
+be moved.
 
-Each of `series` is a counter with its topic or subscriber (counters.lua). If that topic or subscriber still exists, the
-counter stays as it is.
+Each is a counter with its topic or subscriber (counters.lua). If that topic or subscriber still exists, the counter
+stays as it is.
 ]]
 local counters = include('metrics/counters')
 
@@ -12,5 +13,6 @@ return function(call, args)
   for _, series in ipairs(args.series) do
     if counters.has_ended(call, series) then ended[#ended + 1] = series end
   end
-  return counters.fold(call, ended)
+  counters.fold(call, ended)
+  return #ended
 end

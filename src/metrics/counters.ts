@@ -21,10 +21,7 @@ interface Cell {
   count: number;
 }
 
-/**
- * The counts that one script call adds to those in Redis. If the reply is lost, the same flush is sent again. Redis
- * recognizes the flush by its number, and adds no count twice.
- */
+/** The counts that one script call adds to those in Redis. */
 interface Flush {
   number: number;
   cells: Cell[];
@@ -53,7 +50,7 @@ export class Counters {
   readonly #flushIntervalMs: number;
   readonly #log: Log;
   readonly #process = uid();
-  readonly #outgoing: ReadonlyMap<Partition, Outgoing>;
+  readonly #outgoing: readonly Outgoing[];
   /** The counts in memory, by name and tags. */
   readonly #cells = new Map<string, Cell>();
   #flushing: Promise<void> = Promise.resolve();
@@ -63,12 +60,8 @@ export class Counters {
 
   constructor(partitions: Partitions, { flushIntervalMs, log }: { flushIntervalMs: number; log: Log }) {
     this.#partitions = partitions;
-    this.#outgoing = new Map(
-      partitions.all.map((each) => [
-        each,
-        { partition: each, unsent: [], lastNumber: 0, isRefused: false, isInDoubt: false },
-      ]),
-    );
+    const nothing = { lastNumber: 0, isRefused: false, isInDoubt: false };
+    this.#outgoing = partitions.all.map((partition) => ({ partition, unsent: [], ...nothing }));
     this.#flushIntervalMs = flushIntervalMs;
     this.#log = log;
   }
@@ -124,7 +117,7 @@ export class Counters {
    * flush was lost, because Redis may already have added the counts.
    */
   notAccepted(name: CounterName): { tags: Tags; value: number }[] {
-    const outgoing = this.#outgoing.get(this.#partitions.control);
+    const outgoing = this.#outgoing.find(({ partition }) => partition === this.#partitions.control);
     if (!outgoing?.isRefused) return [];
     const cells = [...outgoing.unsent.flatMap((flush) => flush.cells), ...this.#cells.values()];
     return cells.flatMap((cell) => (cell.name === name ? { tags: cell.tags, value: cell.count } : []));
@@ -150,7 +143,7 @@ export class Counters {
         this.#partitions.ofSubject(subjectOf(name, tags) ?? {}),
       );
       const sent = await Promise.allSettled(
-        [...this.#outgoing].map(([partition, each]) => this.#sendAll(each, counted.get(partition) ?? [])),
+        this.#outgoing.map((each) => this.#sendAll(each, counted.get(each.partition) ?? [])),
       );
       for (const each of sent) if (each.status === 'rejected') throw each.reason;
     } finally {
@@ -159,8 +152,8 @@ export class Counters {
   }
 
   /**
-   * First sends again the flushes (transmissions of counts) that this partition has not confirmed. Then sends the
-   * counts in memory (`counted`) as new flushes. Throws if a flush fails; what was not confirmed stays in memory.
+   * First sends again the flushes that this partition has not confirmed. Then sends the counts in memory (`counted`) as
+   * new flushes. Throws if a flush fails; what was not confirmed stays in memory.
    */
   async #sendAll(outgoing: Outgoing, counted: readonly [id: string, cell: Cell][]): Promise<void> {
     await this.#send(outgoing);
@@ -190,7 +183,7 @@ export class Counters {
   }
 
   get #unsent(): Flush[] {
-    return [...this.#outgoing.values()].flatMap(({ unsent }) => unsent);
+    return this.#outgoing.flatMap(({ unsent }) => unsent);
   }
 
   /** Logs the counts that may be lost, by name. Tags are left out, because a token can be a credential. */

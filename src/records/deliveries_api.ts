@@ -96,14 +96,10 @@ export function deliveriesApi(parts: DeliveriesParts): Route[] {
         const priceInCalls = looked / SEARCHED_PER_CALL;
         if (!delivery) throw new BusError('delivery_not_found', PARAMS.wording.whole, { priceInCalls });
         const [shown = delivery] = await withOwners(parts, caller, [delivery]);
-        if (delivery.state === 'taken' || delivery.state === 'dropped')
-          return { ...ok(shown), headers: undefined, priceInCalls };
+        if (delivery.state === 'taken' || delivery.state === 'dropped') return { ...ok(shown), priceInCalls };
         const headers = { 'Content-Type': 'application/json; charset=utf-8' };
-        return {
-          ...ok(wholeJson({ ...shown, ...wait }, deliveries.events(delivery))),
-          headers,
-          priceInCalls,
-        };
+        const pieces = wholeJson({ ...shown, ...wait }, deliveries.events(delivery));
+        return { ...ok(pieces), headers, priceInCalls };
       },
     }),
     route('POST /deliveries/:id/retry', BOTH, {

@@ -42,7 +42,6 @@ export class KeptList<T> {
   /** Makes the next call of `sorted` read the list again. Call this when this process has changed an entry. */
   forget(): void {
     this.#kept = undefined;
-    this.#untilMs = 0;
   }
 
   #begin(): Promise<readonly T[]> {

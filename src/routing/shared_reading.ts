@@ -23,7 +23,7 @@ export class SharedReading<T> {
     const reading = this.#read();
     this.#underWay = reading;
     const end = () => {
-      if (this.#underWay === reading) this.#underWay = undefined;
+      this.#underWay = undefined;
     };
     reading.then(end, end);
     return reading;

@@ -64,7 +64,7 @@ export function sortedListing(parts: ListingParts, tokens: () => Promise<string[
     const { page, last, priceInCalls } = pickPage(all, { ...ranking(sort, place), matches, limit });
     const reports = await withLately(page.map(({ name }) => name));
     const headers = last && nextLink(path, { ...query, after: await pages.seal(listing, placeOf(last)) });
-    return { reports, page: { entries: reports, headers, priceInCalls } };
+    return { entries: reports, headers, priceInCalls };
   };
 
   async function withLately(order: readonly string[]): Promise<SubscriberReport[]> {

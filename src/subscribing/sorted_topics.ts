@@ -44,12 +44,12 @@ export function sortedTopics({ topics, standings, pages }: ListingParts) {
     const { page, last, priceInCalls } = pickPage(names, { ...rankingBy(rankOf, place), matches, limit });
     const order = page.map(({ name }) => name);
     const found = new Map((await topics.read(order)).map((each) => [each.name, each]));
-    const list = order.flatMap((name): Topic[] => {
+    const entries = order.flatMap((name): Topic[] => {
       const [topic, rate] = [found.get(name), known?.topicRates.get(name)];
       if (!topic) return [];
       return [{ ...topic, lately: known && rate !== undefined ? { rate, as_of: known.atMs } : null }];
     });
     const headers = last && nextLink(path, { ...query, after: await pages.seal(listing, placeOf(last)) });
-    return { list, page: { entries: list, headers, priceInCalls } };
+    return { entries, headers, priceInCalls };
   };
 }

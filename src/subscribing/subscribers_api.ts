@@ -102,8 +102,8 @@ export function subscribersApi(parts: SubscribersParts): Route[] {
     async handle(call: ListCall) {
       const { sort, state, name } = call.query;
       if (sort !== undefined || state !== undefined || name !== undefined) {
-        const { reports, page } = await sorted(call);
-        return listed(reports, (slice) => subscribersFor(call.caller, slice), page);
+        const page = await sorted(call);
+        return listed(page.entries, (slice) => subscribersFor(call.caller, slice), page);
       }
       const own = clientOf(call.caller);
       const seesAll = own === undefined || dialect.listsOthers;

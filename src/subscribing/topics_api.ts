@@ -104,8 +104,8 @@ export function topicsApi(parts: TopicsParts): Route[] {
       async handle(call) {
         const { sort, name: text } = call.query;
         if (sort !== undefined) {
-          const { list, page } = await sorted({ path: call.path, query: { ...call.query, sort } });
-          return listed(list, (slice) => topicsFor(call.caller, slice), page);
+          const page = await sorted({ path: call.path, query: { ...call.query, sort } });
+          return listed(page.entries, (slice) => topicsFor(call.caller, slice), page);
         }
         const all = () => topics.names();
         const matches = text ? (name: string) => name.includes(text) : undefined;
