@@ -65,7 +65,7 @@ end
 
 function delivery_states.is_paused(call, seen, token)
   if seen.paused[token] == nil then
-    seen.paused[token] = redis.call('HEXISTS', call.keys.subscriber(token), 'paused_at') == 1
+    seen.paused[token] = calls.read_or_nil('HEXISTS', call.keys.subscriber(token), 'paused_at') == 1
   end
   return seen.paused[token]
 end

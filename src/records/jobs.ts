@@ -103,13 +103,15 @@ export class Jobs {
     const headers = await partition.command((redis, keys) =>
       Promise.all(
         jobs.map(({ job }) =>
-          job?.name === 'batch' ? redis.lrange(keys.batch(String(job.args[0])), 0, 2) : [],
+          job?.name === 'batch'
+            ? redis.lrange(keys.batch(String(job.args[0])), 0, 2).catch(partition.skip)
+            : undefined,
         ),
       ),
     );
     const isAlone = this.#partitions.all.length === 1;
     const where = isAlone ? queue : `${queue}.${partition.index}`;
-    const tokens = headers.flatMap(([token]) => token ?? []);
+    const tokens = headers.flatMap((header) => header?.[0] ?? []);
     const paused = state === 'waiting' ? await this.#paused(partition, tokens) : undefined;
     return jobs.map(({ packed, job, dueMs, worker, sinceMs }, index) => {
       const [subscriber, , attempts] = headers[index] ?? [];
@@ -134,7 +136,7 @@ export class Jobs {
     const distinct = [...new Set(tokens)];
     return partition.command(async (redis, keys) => {
       const flags = await Promise.all(
-        distinct.map((token) => redis.hexists(keys.subscriber(token), 'paused_at')),
+        distinct.map((token) => redis.hexists(keys.subscriber(token), 'paused_at').catch(partition.skip)),
       );
       return new Set(distinct.filter((_, index) => flags[index] === 1));
     });

@@ -90,6 +90,27 @@ describe('a key of another type', () => {
     );
   });
 
+  test('batch:{bid} hides the subscriber of its job alone', async () => {
+    await bus.publish('c', 'apples', ['event']);
+    const subscribers = async () => {
+      const jobs: { arguments: string[]; subscriber: string | null }[] = JSON.parse(await read('/jobs'));
+      return new Map(jobs.map((job) => [job.arguments[0], job.subscriber]));
+    };
+    const before = await subscribers();
+    await damage(keys.batch(longName('c1')));
+    assert.deepEqual(await subscribers(), before.set(longName('c1'), null));
+    await api.web.prints(/"skipped":"batch:{bid}"/);
+  });
+
+  test('subscriber:{token} hides no batch and no job', async () => {
+    for (const token of ['alice', 'bob']) await bus.pause(token);
+    const listed = async (path: string) => JSON.parse(await read(path)).length;
+    const all = [await listed('/deliveries'), await listed('/jobs')];
+    await damage(keys.subscriber('alice'));
+    assert.deepEqual([await listed('/deliveries'), await listed('/jobs')], all);
+    assert.equal(await listed('/deliveries?state=paused'), 1, 'that of bob');
+  });
+
   test('attempts:{bid} hides no dead letter', async () => {
     await damage(keys.attempts(letter));
     assert.equal(JSON.parse(await read('/dead_letters')).length, 2);
