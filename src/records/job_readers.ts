@@ -123,17 +123,14 @@ function heldJobs(q: QueueName): JobReader {
       looked += names.length;
       const workers = names.filter((worker) => worker >= begin.owner);
       const found = workers.map((worker) =>
-        Promise.all([
-          redis.hget(keys.leases(), worker),
-          redis.lrangeBuffer(keys.jobs_pending(q, worker), 0, -1),
-        ]),
+        Promise.all([redis.hget(keys.leases(), worker), redis.lindexBuffer(keys.jobs_pending(q, worker), 0)]),
       );
-      for (const [index, [lease, held]] of (await Promise.all(found)).entries()) {
+      for (const [index, [lease, packed]] of (await Promise.all(found)).entries()) {
+        if (packed === null) continue;
         const worker = workers[index] as string;
-        if (held.length > 0 && jobs.length >= max) return { jobs, looked, end: { cursor, owner: worker } };
+        if (jobs.length === max) return { jobs, looked, end: { cursor, owner: worker } };
         // The number of a lease is the time (µs) at which the worker got the job, or later if the clock was set back.
-        const since = lease ? { sinceMs: Math.floor(Number(lease) / 1000) } : {};
-        for (const packed of held) jobs.push({ packed, worker, ...since });
+        jobs.push({ packed, worker, ...(lease && { sinceMs: Math.floor(Number(lease) / 1000) }) });
       }
       if (!next || looked >= MAX_LOOKED_THROUGH || jobs.length >= max) return { jobs, looked, end: next };
       begin = next;
