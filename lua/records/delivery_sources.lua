@@ -7,6 +7,7 @@ listing limit these times: `since_ms` (included), and `until_ms` (not included; 
 first, the bounds also have the `place` (the time by which an entry is listed) and the `id` after which the page begins.
 A function here returns nothing if its source has nothing within the bounds.
 ]]
+local calls = include('store/calls')
 local delivery_log = include('records/delivery_log')
 local delivery_states = include('records/delivery_states')
 local many = include('store/many')
@@ -37,7 +38,8 @@ end
 --               `{ place, id, stopped = true }`: the next page begins after this place and id
 --   looked      how many batches it has looked at
 --   sources     how many indexes and logs it has searched
---   skipped     the key of a dead letter that is not listed, because another program has written this key
+--   skipped     the key of a dead letter or an index that the listing passes over, because another program has written
+--               this key
 function delivery_sources.begin(call, bounds, wanted, max_looked)
   return {
     call = call, bounds = bounds, state = wanted.state, reason = wanted.reason, max_looked = max_looked, looked = 0,
@@ -98,8 +100,10 @@ end
 local function index_source(listing, index, scale, read)
   listing.sources = listing.sources + 1
   local range = listing.ranges[scale]
-  local first =
-    redis.call('ZRANGE', index, range.upper, range.lower, 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')[2]
+  local newest =
+    calls.read_or_nil('ZRANGE', index, range.upper, range.lower, 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')
+  if not newest then listing.skipped = listing.skipped or index end
+  local first = newest and newest[2]
   if not first then return end
   -- All sources share one function `open`: a closure for each source would make a listing of 5,000 subscribers a fifth
   -- slower.
@@ -164,7 +168,7 @@ end
 -- its time, or nothing if all records are newer. The search begins where the search in the previous log ended, because
 -- logs are often similar. `listing.part` has this position, as a part (0 to 1) of the log's length.
 local function position_at(listing, list, place)
-  local length = redis.call('LLEN', list) / 2
+  local length = (calls.read_or_nil('LLEN', list) or 0) / 2
   local low, high, at = 1, length, math.floor(listing.part * length)
   while low <= high do
     at = math.max(low, math.min(high, at))
@@ -205,7 +209,7 @@ function delivery_sources.log(listing, ending, token, newest)
   if newest < math.huge then
     position, place = position_at(listing, list, newest)
   else
-    local record = redis.call('LINDEX', list, -1)
+    local record = calls.read_or_nil('LINDEX', list, -1)
     place = record and delivery_log.time_of(record)
   end
   if not place or place < listing.oldest_record then return end

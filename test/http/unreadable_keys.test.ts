@@ -30,7 +30,7 @@ beforeEach(async () => {
   }
   await buryAll(api.store);
   await api.store.redis.hset(keys.counters(), packField('events.published', { topic: 'apples' }), 1);
-  for (const topic of ['apples', 'berries']) await bus.publish(`2${topic}`, topic, ['event']);
+  for (const topic of ['apples', 'berries']) await bus.publish(`x${topic[0]}`, topic, ['event']);
 });
 
 /** Puts a text in the place of a key. */
@@ -110,6 +110,27 @@ describe('a key of another type', () => {
     assert.deepEqual([await listed('/deliveries'), await listed('/jobs')], all);
     assert.equal(await listed('/deliveries?state=paused'), 1, 'that of bob');
   });
+
+  for (const [path, key] of [
+    ['/deliveries?state=paused', keys.batches_queued('alice')],
+    ['/deliveries?state=retrying', keys.batches_retrying('alice')],
+    ['/deliveries?state=taken', keys.deliveries_taken('alice')],
+    ['/deliveries?state=dead&subscriber=alice', keys.dead_letters_of('alice')],
+  ] as const)
+    test(`${key} hides what it has of ${path} alone`, async () => {
+      if (path.endsWith('paused')) for (const token of ['alice', 'bob']) await bus.pause(token);
+      const { grants } = await bus.acquire(['w1', 'w2']);
+      const finished = grants.map(({ worker, job }) => ({ worker, job }));
+      if (path.endsWith('taken')) await bus.acquire([], { finished });
+      else for (const { worker, job } of finished) await bus.nack(worker, job, { delayMs: HOUR_MS });
+      const all: { subscriber: string }[] = JSON.parse(await read(path));
+      assert.ok(all.some(({ subscriber }) => subscriber === 'alice'));
+      await damage(key);
+      assert.deepEqual(
+        JSON.parse(await read(path)),
+        all.filter(({ subscriber }) => subscriber !== 'alice'),
+      );
+    });
 
   test('attempts:{bid} hides no dead letter', async () => {
     await damage(keys.attempts(letter));
