@@ -1,7 +1,7 @@
 import { createCipheriv, createDecipheriv, hash, randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import type { Caller } from './caller.ts';
-import { ENTRIES_PER_CALL, firstIndex, pickPage } from './picking.ts';
+import { ENTRIES_PER_CALL, firstIndex, pickPage, type Rank } from './picking.ts';
 import { badParameter, parameters } from './query.ts';
 import { countUpTo } from './schemas.ts';
 
@@ -47,6 +47,14 @@ export interface PagedCall {
   caller: Caller;
   path: string;
   query: z.infer<typeof PAGE_QUERY.schema>;
+}
+
+interface RankedCall {
+  path: string;
+  query: Record<string, string | number | undefined> & {
+    limit?: number | undefined;
+    after?: string | undefined;
+  };
 }
 
 /** Returns the header `Link` that leads to the next page. */
@@ -101,15 +109,36 @@ export class Pages {
     const entries = await all();
     const list = matches ? entries.filter(matches) : entries;
     const from = isSorted ? firstIndex(list, (entry) => isAfter(placeOf(entry))) : 0;
-    const { page, last } = pickPage(isSorted ? list.slice(from, from + size + 1) : list, {
-      rankOf: (entry) => ({ entry, place: placeOf(entry) }),
-      isAfter: (each) => isAfter(each.place),
-      compare: (one, other) => (one.place < other.place ? -1 : 1),
+    const { entries: page, last } = pickPage(isSorted ? list.slice(from, from + size + 1) : list, {
+      rankOf: (entry) => ({ value: 0, name: placeOf(entry) }),
+      after: place === undefined ? undefined : { value: 0, name: place },
       limit: size,
     });
-    const headers = last && nextLink(path, { ...others, limit, after: await this.seal(path, last.place) });
-    const priceInCalls = entries.length / ENTRIES_PER_CALL;
-    return { entries: page.map(({ entry }) => entry), headers, priceInCalls };
+    const headers = last && nextLink(path, { ...others, limit, after: await this.seal(path, last.name) });
+    return { entries: page, headers, priceInCalls: entries.length / ENTRIES_PER_CALL };
+  }
+
+  /**
+   * Returns a page of `all`, sorted by rank; `sort` is the name of this order. Only entries for which `matches` is true
+   * are listed.
+   */
+  async cutRanked<T>(
+    { path, query: { after, ...query } }: RankedCall,
+    sort: string,
+    all: readonly T[],
+    { rankOf, matches }: { rankOf: (entry: T) => Rank; matches: (entry: T) => boolean },
+  ): Promise<Page<T>> {
+    const listing = `${path} ${sort}`;
+    const place = after === undefined ? undefined : await this.open(listing, 'after', after);
+    const [value, name = ''] = place?.split(' ', 2) ?? [];
+    const { entries, last, priceInCalls } = pickPage(all, {
+      matches,
+      rankOf,
+      after: place === undefined ? undefined : { value: Number(value), name },
+      limit: query.limit ?? DEFAULT_LISTED,
+    });
+    const sealed = last && (await this.seal(listing, `${last.value} ${last.name}`));
+    return { entries, headers: last && nextLink(path, { ...query, after: sealed }), priceInCalls };
   }
 
   /** Encrypts the place of an entry for links to pages of the listing at `path`. */

@@ -1,6 +1,6 @@
 import { PERFECT_HEALTH } from '../config/subscription_defaults.ts';
 import type { Standing, Standings } from '../metrics/standings.ts';
-import { rankingBy } from '../routing/picking.ts';
+import type { Rank } from '../routing/picking.ts';
 import type { SubscriberReport } from './subscriber_report.ts';
 
 /** The states of a subscriber. The state that most urgently needs the attention of an operator comes first. */
@@ -34,10 +34,9 @@ const LAST = Number.MAX_SAFE_INTEGER;
 export type SubscriberSort = keyof typeof VALUES;
 export const SUBSCRIBER_SORTS = Object.keys(VALUES) as [SubscriberSort, ...SubscriberSort[]];
 
-/** Returns how `pickPage` sorts subscribers. `after` is the place of the last subscriber on the previous page. */
-export function ranking(sort: SubscriberSort, after: string | undefined) {
-  const figureOf: (of: Standing) => number = VALUES[sort];
-  return rankingBy((each: Standing) => ({ value: figureOf(each), name: each.token }), after);
+/** Returns the rank of a subscriber in a listing that is sorted in this way. */
+export function subscriberRank(sort: SubscriberSort, standing: Standing): Rank {
+  return { value: VALUES[sort](standing), name: standing.token };
 }
 
 /**

@@ -1,13 +1,12 @@
 import type { Clients } from '../authentication/client.ts';
 import type { LatestStandings, Standing } from '../metrics/standings.ts';
 import type { Caller } from '../routing/caller.ts';
-import { DEFAULT_LISTED, nextLink, type Pages } from '../routing/paging.ts';
-import { pickPage, placeOf } from '../routing/picking.ts';
+import type { Page, Pages } from '../routing/paging.ts';
 import {
   latelyOf,
-  ranking,
   type SubscriberSort,
   type SubscriberState,
+  subscriberRank,
   subscriberState,
   unknownStanding,
 } from './ranking.ts';
@@ -53,18 +52,15 @@ export function sortedListing(parts: ListingParts, tokens: () => Promise<string[
     return (await tokens()).map((token) => all.get(token) ?? unknownStanding(token));
   };
 
-  return async ({ caller, path, query: { after, ...query } }: SortedCall) => {
-    const { sort = 'name', state, limit = DEFAULT_LISTED } = query;
-    const listing = `${path} ${sort}`;
-    const place = after && (await pages.open(listing, 'after', after));
+  return async ({ caller, path, query }: SortedCall): Promise<Page<SubscriberReport>> => {
+    const { sort = 'name', state, name } = query;
     const all = await everybody();
-    const isNamed = await nameFilter(parts.clients, caller, query.name);
-    const matches = (of: Standing) =>
-      (state === undefined || subscriberState(of) === state) && isNamed(of.token);
-    const { page, last, priceInCalls } = pickPage(all, { ...ranking(sort, place), matches, limit });
-    const reports = await withLately(page.map(({ name }) => name));
-    const headers = last && nextLink(path, { ...query, after: await pages.seal(listing, placeOf(last)) });
-    return { entries: reports, headers, priceInCalls };
+    const isNamed = await nameFilter(parts.clients, caller, name);
+    const page = await pages.cutRanked({ path, query }, sort, all, {
+      rankOf: (standing) => subscriberRank(sort, standing),
+      matches: (of) => (state === undefined || subscriberState(of) === state) && isNamed(of.token),
+    });
+    return { ...page, entries: await withLately(page.entries.map(({ token }) => token)) };
   };
 
   async function withLately(order: readonly string[]): Promise<SubscriberReport[]> {

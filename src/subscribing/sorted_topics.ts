@@ -1,6 +1,5 @@
 import type { LatestStandings } from '../metrics/standings.ts';
-import { DEFAULT_LISTED, nextLink, type Pages } from '../routing/paging.ts';
-import { pickPage, placeOf, rankingBy } from '../routing/picking.ts';
+import type { Page, Pages } from '../routing/paging.ts';
 import type { Topic, Topics } from './topic.ts';
 
 /**
@@ -33,23 +32,19 @@ interface SortedCall {
 
 /** Returns a function that lists topics in pages, sorted by name or by the rates of the last sample. */
 export function sortedTopics({ topics, standings, pages }: ListingParts) {
-  return async ({ path, query: { after, ...query } }: SortedCall) => {
-    const { sort, name: text = '', limit = DEFAULT_LISTED } = query;
-    const listing = `${path} ${sort}`;
-    const place = after && (await pages.open(listing, 'after', after));
+  return async (call: SortedCall): Promise<Page<Topic>> => {
+    const { sort, name: text = '' } = call.query;
     const [names, known] = await Promise.all([topics.names(), standings.get()]);
-    const figureOf: (rate: number) => number = VALUES[sort];
-    const rankOf = (name: string) => ({ value: figureOf(known?.topicRates.get(name) ?? 0), name });
-    const matches = (name: string) => name.includes(text);
-    const { page, last, priceInCalls } = pickPage(names, { ...rankingBy(rankOf, place), matches, limit });
-    const order = page.map(({ name }) => name);
-    const found = new Map((await topics.read(order)).map((each) => [each.name, each]));
-    const entries = order.flatMap((name): Topic[] => {
+    const page = await pages.cutRanked(call, sort, names, {
+      rankOf: (name) => ({ value: VALUES[sort](known?.topicRates.get(name) ?? 0), name }),
+      matches: (name) => name.includes(text),
+    });
+    const found = new Map((await topics.read(page.entries)).map((each) => [each.name, each]));
+    const entries = page.entries.flatMap((name): Topic[] => {
       const [topic, rate] = [found.get(name), known?.topicRates.get(name)];
       if (!topic) return [];
       return [{ ...topic, lately: known && rate !== undefined ? { rate, as_of: known.atMs } : null }];
     });
-    const headers = last && nextLink(path, { ...query, after: await pages.seal(listing, placeOf(last)) });
-    return { entries, headers, priceInCalls };
+    return { ...page, entries };
   };
 }
