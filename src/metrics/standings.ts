@@ -88,7 +88,7 @@ export interface PartitionTotals {
   dropped: number;
 }
 
-interface ReadStandings extends Standings {
+export interface ReadStandings extends Standings {
   isOutdated: boolean;
   /** Number of events that are published each second to each topic that has a counter. */
   topicRates: ReadonlyMap<string, number>;

@@ -61,6 +61,11 @@ export function unknownStanding(token: string): Standing {
   };
 }
 
+/** False for the figures that `unknownStanding` returns. */
+export function isSampled({ sinceMs }: Standing): boolean {
+  return sinceMs > 0;
+}
+
 function successOf({ delivered, failed }: Standing): number | undefined {
   return delivered + failed === 0 ? undefined : delivered / (delivered + failed);
 }

@@ -1,8 +1,9 @@
 import type { Clients } from '../authentication/client.ts';
-import type { LatestStandings, Standing } from '../metrics/standings.ts';
+import type { LatestStandings, ReadStandings, Standing } from '../metrics/standings.ts';
 import type { Caller } from '../routing/caller.ts';
 import type { Page, Pages } from '../routing/paging.ts';
 import {
+  isSampled,
   latelyOf,
   type SubscriberSort,
   type SubscriberState,
@@ -40,12 +41,11 @@ export function sortedListing(parts: ListingParts, tokens: () => Promise<string[
   const { subscribers, standings, pages } = parts;
 
   /**
-   * Resolves with the figures of all subscribers from the last sample. If that is outdated, or Redis now has another
+   * Returns `known`, the figures of all subscribers from the last sample. If that is outdated, or Redis now has another
    * number of subscribers, adds the new subscribers, with empty queues. If one subscriber has come and another has
    * left, the number is the same, and the new one is missing for some seconds.
    */
-  const everybody = async (): Promise<readonly Standing[]> => {
-    const known = await standings.get();
+  const everybody = async (known: ReadStandings | undefined): Promise<readonly Standing[]> => {
     if (known && !known.isOutdated && known.members === (await subscribers.members()))
       return known.subscribers;
     const all = new Map(known?.subscribers.map((each) => [each.token, each]));
@@ -54,28 +54,22 @@ export function sortedListing(parts: ListingParts, tokens: () => Promise<string[
 
   return async ({ caller, path, query }: SortedCall): Promise<Page<SubscriberReport>> => {
     const { sort = 'name', state, name } = query;
-    const all = await everybody();
+    const known = await standings.get();
+    const all = await everybody(known);
     const isNamed = await nameFilter(parts.clients, caller, name);
     const page = await pages.cutRanked({ path, query }, sort, all, {
       rankOf: (standing) => subscriberRank(sort, standing),
       matches: (of) => (state === undefined || subscriberState(of) === state) && isNamed(of.token),
     });
-    return { ...page, entries: await withLately(page.entries.map(({ token }) => token)) };
-  };
-
-  async function withLately(order: readonly string[]): Promise<SubscriberReport[]> {
-    const [known, found] = await Promise.all([standings.get(), subscribers.read(order)]);
+    const found = await subscribers.read(page.entries.map(({ token }) => token));
     const reports = new Map(found.map((each) => [each.subscriber, each]));
-    // The map has only the subscribers of this page, because making a map of 10,000 subscribers would take 3 ms.
-    const own = new Map(
-      known?.subscribers.filter(({ token }) => reports.has(token)).map((each) => [each.token, each]),
-    );
-    return order.flatMap((token) => {
-      const [report, standing] = [reports.get(token), own.get(token)];
+    const entries = page.entries.flatMap((standing): SubscriberReport[] => {
+      const report = reports.get(standing.token);
       if (!report) return [];
-      return { ...report, lately: known && standing ? latelyOf(standing, report, known) : null };
+      return [{ ...report, lately: known && isSampled(standing) ? latelyOf(standing, report, known) : null }];
     });
-  }
+    return { ...page, entries };
+  };
 }
 
 /**
