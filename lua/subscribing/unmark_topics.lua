@@ -12,15 +12,11 @@ local topics = include('subscribing/topics')
 return function(call, args)
   local removed = 0
   for _, each in ipairs(args.topics) do
-    local kept, found = {}, false
-    for _, mark in ipairs(elsewhere.read(redis.call('HGET', call.keys.topic(each.topic), 'elsewhere'))) do
-      if mark.partition == args.partition and mark.marked_us == each.marked_us then
-        found = true
-      else
-        kept[#kept + 1] = mark
-      end
+    local marks, kept = elsewhere.read(redis.call('HGET', call.keys.topic(each.topic), 'elsewhere')), {}
+    for _, mark in ipairs(marks) do
+      if mark.partition ~= args.partition or mark.marked_us ~= each.marked_us then kept[#kept + 1] = mark end
     end
-    if found then
+    if #kept < #marks then
       elsewhere.store(call, each.topic, kept)
       topics.remove_if_unused(call, each.topic)
       removed = removed + 1

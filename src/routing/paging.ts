@@ -105,10 +105,9 @@ export class Pages {
     if (limit === undefined && after === undefined && !matches) return undefined;
     const place = after && (await this.open(path, 'after', after));
     const size = limit ?? DEFAULT_LISTED;
-    const isAfter = (each: string) => place === undefined || each > place;
     const entries = await all();
     const list = matches ? entries.filter(matches) : entries;
-    const from = isSorted ? firstIndex(list, (entry) => isAfter(placeOf(entry))) : 0;
+    const from = isSorted && place !== undefined ? firstIndex(list, (entry) => placeOf(entry) > place) : 0;
     const { entries: page, last } = pickPage(isSorted ? list.slice(from, from + size + 1) : list, {
       rankOf: (entry) => ({ value: 0, name: placeOf(entry) }),
       after: place === undefined ? undefined : { value: 0, name: place },
