@@ -39,7 +39,7 @@ local function held_of(call, seen, token)
   held = {}
   seen.held[token] = held
   for _, worker in ipairs(workers_by_token(call, seen)[token] or {}) do
-    local job = redis.call('LINDEX', call.keys.jobs_pending('main', worker), '0')
+    local job = calls.read_or_nil('LINDEX', call.keys.jobs_pending('main', worker), '0')
     if job then held[job] = worker end
   end
   return held

@@ -1,6 +1,6 @@
 import { type QueueName, SHARES } from '../store/job.ts';
 import type { Keyspace } from '../store/keys.ts';
-import type { Commands } from '../store/partition.ts';
+import type { Commands, Partition } from '../store/partition.ts';
 import { pairsOf } from '../store/replies.ts';
 
 /**
@@ -36,9 +36,15 @@ interface JobSlice {
 /**
  * A function that reads up to `max` jobs of one kind, such as the waiting jobs of all subscribers. It continues at
  * `after`, the `end` of its previous result. If it returns fewer jobs than `max`, more may still follow (see
- * MAX_LOOKED_THROUGH).
+ * MAX_LOOKED_THROUGH). With `skip` it passes over the jobs of a worker or subscriber that cannot be read.
  */
-export type JobReader = (redis: Commands, keys: Keyspace, after: unknown, max: number) => Promise<JobSlice>;
+export type JobReader = (
+  redis: Commands,
+  keys: Keyspace,
+  after: unknown,
+  max: number,
+  skip: Partition['skip'],
+) => Promise<JobSlice>;
 
 /** The states of a job, in the order of the listing. */
 export const JOB_STATES = ['pending', 'instant', 'waiting', 'scheduled'] as const;
@@ -90,7 +96,7 @@ interface OwnerEnd {
 const FIRST_OWNER: OwnerEnd = { cursor: '0', owner: '' };
 
 /** Reads the waiting jobs of all subscribers, one subscriber after the other. */
-const waitingJobs: JobReader = async (redis, keys, after, max) => {
+const waitingJobs: JobReader = async (redis, keys, after, max, skip) => {
   const jobs: FoundJob[] = [];
   let looked = 0;
   for (let begin = (after ?? FIRST_OWNER) as OwnerEnd; ; ) {
@@ -98,7 +104,9 @@ const waitingJobs: JobReader = async (redis, keys, after, max) => {
     const { names, next } = await scanNames(redis, keys.subscribers(), cursor);
     looked += names.length;
     const tokens = names.filter((token) => token >= begin.owner);
-    const counts = await Promise.all(tokens.map((token) => redis.zcard(keys.jobs_waiting(token))));
+    const counts = await Promise.all(
+      tokens.map((token) => redis.zcard(keys.jobs_waiting(token)).catch(skip)),
+    );
     for (const owner of tokens.filter((_, index) => (counts[index] ?? 0) > 0)) {
       if (jobs.length === max) return { jobs, looked, end: { cursor, owner } };
       const inside = owner === begin.owner ? begin.inside : undefined;
@@ -114,7 +122,7 @@ const waitingJobs: JobReader = async (redis, keys, after, max) => {
 
 /** Reads the jobs that workers hold, one worker after the other. */
 function heldJobs(q: QueueName): JobReader {
-  return async (redis, keys, after, max) => {
+  return async (redis, keys, after, max, skip) => {
     const jobs: FoundJob[] = [];
     let looked = 0;
     for (let begin = (after ?? FIRST_OWNER) as OwnerEnd; ; ) {
@@ -123,10 +131,13 @@ function heldJobs(q: QueueName): JobReader {
       looked += names.length;
       const workers = names.filter((worker) => worker >= begin.owner);
       const found = workers.map((worker) =>
-        Promise.all([redis.hget(keys.leases(), worker), redis.lindexBuffer(keys.jobs_pending(q, worker), 0)]),
+        Promise.all([
+          redis.hget(keys.leases(), worker),
+          redis.lindexBuffer(keys.jobs_pending(q, worker), 0).catch(skip),
+        ]),
       );
       for (const [index, [lease, packed]] of (await Promise.all(found)).entries()) {
-        if (packed === null) continue;
+        if (!packed) continue;
         const worker = workers[index] as string;
         if (jobs.length === max) return { jobs, looked, end: { cursor, owner: worker } };
         // The number of a lease is the time (µs) at which the worker got the job, or later if the clock was set back.

@@ -70,7 +70,7 @@ export class Jobs {
       if (jobs.length === max) return { jobs, looked, next: JSON.stringify([index]) };
       const source = sources[index] as Source;
       const slice = await source.partition.command((redis, keys) =>
-        source.read(redis, keys, after, max - jobs.length),
+        source.read(redis, keys, after, max - jobs.length, source.partition.skip),
       );
       jobs.push(...(await this.#listed(source, slice.jobs)));
       looked += slice.looked ?? 0;

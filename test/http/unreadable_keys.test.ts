@@ -116,13 +116,17 @@ describe('a key of another type', () => {
     ['/deliveries?state=retrying', keys.batches_retrying('alice')],
     ['/deliveries?state=taken', keys.deliveries_taken('alice')],
     ['/deliveries?state=dead&subscriber=alice', keys.dead_letters_of('alice')],
+    ['/deliveries?state=in_flight', keys.jobs_pending('main', 'w1')],
+    ['/jobs?queue=main&state=waiting', keys.jobs_waiting('alice')],
+    ['/jobs?queue=main&state=pending', keys.jobs_pending('main', 'w1')],
   ] as const)
     test(`${key} hides what it has of ${path} alone`, async () => {
-      if (path.endsWith('paused')) for (const token of ['alice', 'bob']) await bus.pause(token);
+      if (/paused|waiting/.test(path)) for (const token of ['alice', 'bob']) await bus.pause(token);
       const { grants } = await bus.acquire(['w1', 'w2']);
       const finished = grants.map(({ worker, job }) => ({ worker, job }));
       if (path.endsWith('taken')) await bus.acquire([], { finished });
-      else for (const { worker, job } of finished) await bus.nack(worker, job, { delayMs: HOUR_MS });
+      else if (!/pending|in_flight/.test(path))
+        for (const { worker, job } of finished) await bus.nack(worker, job, { delayMs: HOUR_MS });
       const all: { subscriber: string }[] = JSON.parse(await read(path));
       assert.ok(all.some(({ subscriber }) => subscriber === 'alice'));
       await damage(key);
