@@ -19,11 +19,16 @@ import { callRedis } from '../../harness/redis/redis_call.ts';
 import { until } from '../../harness/until.ts';
 
 let dir: string;
+const buses: Command[] = [];
 beforeEach(async () => {
   dir = await mkdtemp(join(tmpdir(), 'routemaster-start-'));
 });
 afterEach(async () => {
-  for (const { pid } of started()) killIfRunning(pid); // what a failed test left
+  // What a failed test left. The launcher stops what it started, also the nodes of a cluster, which `started` does not
+  // find.
+  for (const bus of buses.splice(0)) bus.signal('SIGTERM');
+  await until(() => started().length === 0).catch(() => {});
+  for (const { pid } of started()) killIfRunning(pid);
   await rm(dir, { recursive: true, force: true, maxRetries: 5 });
 });
 
@@ -37,7 +42,7 @@ function start(args: string[] = [], env: Record<string, string> = {}): Command {
       .filter((name) => /^(ROUTEMASTER_|FORCE_SSL|HOST|NODE_ENV|WEB_CONCURRENCY)/.test(name))
       .map((name) => [name, '']),
   );
-  return new Command('start', args, {
+  const bus = new Command('start', args, {
     ...unset,
     ROUTEMASTER_REDIS_URL: '',
     ROUTEMASTER_ROOT_KEY: '',
@@ -46,6 +51,8 @@ function start(args: string[] = [], env: Record<string, string> = {}): Command {
     PORT: '0',
     ...env,
   });
+  buses.push(bus);
+  return bus;
 }
 
 /** Returns all processes that bin/start runs with `dir`, down to Redis and the processes that guard it. */
