@@ -1,6 +1,6 @@
 import type { Rehearsal } from './rehearsal.ts';
 
-interface Report {
+export interface Report {
   /** True if the operator has nothing to do before this bus takes over the Redis of a Ruby Routemaster. */
   ready: boolean;
   text: string;
