@@ -235,25 +235,16 @@ for (const [name, argument] of [
   test(`bin/${name} ${argument} is refused with its usage`, async () => {
     const command = new Command(name, [argument]);
     assert.equal(await command.exitCode, 2);
-    assert.match(command.output, new RegExp(`${argument}[^]*Usage: bin/${name}`));
+    assert.match(command.output, new RegExp(`${argument}[^]*\n\nUsage: bin/${name}`));
   });
 }
 
 // The Docker image lacks bin/.
 for (const name of ['move', 'takeover']) {
   test(`src/${name}.ts says how to use it as bin/${name} does`, () => {
-    const said = (argument: string) => {
-      const path = join(root, 'src', `${name}.ts`);
-      const { stdout, stderr, status } = spawnSync(process.execPath, [path, argument], { encoding: 'utf8' });
-      return { stdout, stderr, status };
-    };
+    const path = join(root, 'src', `${name}.ts`);
+    const { stdout, stderr, status } = spawnSync(process.execPath, [path, '--help'], { encoding: 'utf8' });
     const text = readFileSync(join(root, 'src', `${name}.txt`), 'utf8');
-    assert.deepEqual(said('--help'), { stdout: text, stderr: '', status: 0 });
-    const { stderr, status } = said('--now');
-    assert.match(
-      stderr,
-      new RegExp(`^${name}: unknown (option|argument) '?--now'?\n\nUsage: bin/${name}`, 'i'),
-    );
-    assert.equal(status, 2);
+    assert.deepEqual({ stdout, stderr, status }, { stdout: text, stderr: '', status: 0 });
   });
 }
