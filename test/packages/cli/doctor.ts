@@ -37,7 +37,7 @@ test('doctor ends with 0 if all is well', async (t) => {
   assert.match(stdout, /ok +workers +32 \(\+11 spare\), \d+ deliveries due/);
   assert.match(stdout, /this machine reaches it; no delivery failed lately/);
 
-  const found = await terminal.rtmAlone(`doctor --json ${asRoot()}`);
+  const found = await terminal.rtm(`doctor --json ${asRoot()}`);
   assert.equal(found.status, 0, found.stdout);
   const findings: { check: string; isWell: boolean }[] = JSON.parse(found.stdout);
   assert.ok(findings.every(({ isWell }) => isWell));
@@ -265,13 +265,13 @@ test('doctor says to which topics nobody has published, and if there are no topi
 });
 
 test('doctor finds wrong credentials, and nobody at all', async () => {
-  const wrong = await terminal.rtmAlone(`doctor -b ${bus.url} -t nobody`);
+  const wrong = await terminal.rtm(`doctor -b ${bus.url} -t nobody`);
   assert.match(
     wrong.stdout,
     /^ok +connection .*\nok +clock .*\nBAD +credentials +unauthenticated: .*\n +Check token/,
   );
   assert.equal(wrong.status, 2);
-  const nobody = await terminal.rtmAlone('doctor -b 127.0.0.1:9 -t x');
+  const nobody = await terminal.rtm('doctor -b 127.0.0.1:9 -t x');
   assert.match(nobody.stdout, /^BAD +connection .*\n +\w.*\n$/);
   assert.deepEqual([nobody.stderr, nobody.status], ['not_well: 1 of 1 checks found something\n', 2]);
 });

@@ -212,7 +212,7 @@ test('listen says what to change if its port is taken', async (t) => {
   const { callback } = await bus.receiver(t);
   const { port } = new URL(callback);
   const { options } = await client('late');
-  const { stderr, status } = await terminal.rtmAlone(`listen heard --port ${port} ${options}`);
+  const { stderr, status } = await terminal.rtm(`listen heard --port ${port} ${options}`);
   const advice = `port ${port} is in use: stop what listens there, or give --port one of ROUTEMASTER_CALLBACK_PORTS`;
   assert.ok(stderr.startsWith(`port_taken: ${advice}`), stderr);
   assert.equal(status, 2);

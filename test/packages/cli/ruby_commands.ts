@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
@@ -62,7 +61,7 @@ test('sub add, pub, sub list and sub del speak to the bus as the Ruby tool does'
   assert.ok(receiver.deliveries.every(({ headers }) => headers.authorization === uuid));
 
   await until(async () => (await terminal.rtm(`sub list ${search.options}`)).stdout.includes(':sent: 4'));
-  const listed = await terminal.rtmAlone(`sub list ${search.options}`);
+  const listed = await terminal.rtm(`sub list ${search.options}`);
   const yaml = `---
 - :subscriber: ${search.token}
   :callback: ${callback}
@@ -218,17 +217,14 @@ test('an empty argument or token, as of a variable that is not set, is wrong usa
     [['token', 'list', ...at, ''], `The token is empty; ${variable}`],
     [['token', 'list', ...at, ':secret'], `The token is empty; ${variable}`],
   ] as const) {
-    const command = terminal.start(args);
-    let stderr = '';
-    command.stderr.on('data', (text) => (stderr += text));
-    const [status] = await once(command, 'close');
+    const { stderr, status } = await terminal.rtm(args);
     const help = `rtm ${args.slice(0, 2).join(' ')} --help says more.`;
     assert.deepEqual([stderr, status], [`bad_usage: ${said}\n${help}\n`, 1]);
   }
 });
 
 test('what the bus refuses ends with 2, and its code is on stderr', async () => {
-  const refused = await terminal.rtmAlone(`token list -b ${bus.url} -t wrong`);
+  const refused = await terminal.rtm(`token list -b ${bus.url} -t wrong`);
   const advice = 'give the root key or the viewer key, by --token, ROUTEMASTER_TOKEN or .rtmrc';
   assert.equal(
     refused.stderr,

@@ -33,9 +33,9 @@ test('sub add gives a new subscription the token as uuid, and leaves that of ano
 
 test('sub show writes times as dates, also those within other figures', async (t) => {
   const { subscriber, publisher, topic } = await bus.scene(t);
-  await terminal.rtmAlone(`sub pause ${subscriber.token} ${asRoot()}`);
+  await terminal.rtm(`sub pause ${subscriber.token} ${asRoot()}`);
   await publisher.call('POST', `/topics/${topic}`, { type: 'noop', url: 'https://shop.example.com/1' });
-  const { stdout } = await terminal.rtmAlone(`sub show ${subscriber.token} ${asRoot()}`);
+  const { stdout } = await terminal.rtm(`sub show ${subscriber.token} ${asRoot()}`);
   assert.match(stdout, /^paused_at +20\d\d-\d\d-\d\dT.*Z$/m);
   assert.match(stdout, /^events\.queued +1$/m);
   assert.match(stdout, /^events\.oldest +20\d\d-\d\d-\d\dT.*Z$/m);
@@ -60,7 +60,7 @@ test('sub, topic and secret do as the API', async (t) => {
       'forbidden: only a client can leave TOKEN out; root must give the TOKEN of a client\n',
     );
   }
-  assert.match((await terminal.rtmAlone(`sub show nobody ${asRoot()}`)).stderr, /^subscriber_not_found: /);
+  assert.match((await terminal.rtm(`sub show nobody ${asRoot()}`)).stderr, /^subscriber_not_found: /);
 
   const topics = await terminal.rtmAlone(`topic list ${asRoot()}`);
   assert.match(topics.stdout, /^TOPIC +PUBLISHER +EVENTS\n/);

@@ -61,7 +61,7 @@ export class Terminal {
    * Runs `rtm` in a process that stays for the next command, which takes a tenth of the CPU of a process for each. What
    * only the end of a process shows is seen by `rtmAlone`, which runs every command once.
    */
-  rtm(line: string, { stdin = '' } = {}): Promise<Transcript> {
+  rtm(line: string | readonly string[], { stdin = '' } = {}): Promise<Transcript> {
     const staying = this.#stayingProcess();
     const id = ++this.#count;
     return new Promise((resolve, reject) => {
@@ -102,4 +102,6 @@ export class Terminal {
   }
 }
 
-const wordsOf = (line: string) => line.split(' ').filter(Boolean);
+/** Returns the arguments in a line without empty ones. Those of a list are left as they are. */
+const wordsOf = (line: string | readonly string[]) =>
+  typeof line === 'string' ? line.split(' ').filter(Boolean) : line;

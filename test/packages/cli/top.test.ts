@@ -296,7 +296,7 @@ test('top shows no rates until it has watched for ten seconds, and then the righ
 });
 
 test('top says why it cannot see the bus', async () => {
-  const { stderr, status } = await terminal.rtmAlone(`top --once -b ${bus.url} -t nobody`);
+  const { stderr, status } = await terminal.rtm(`top --once -b ${bus.url} -t nobody`);
   assert.match(stderr, /^unauthenticated: /);
   assert.equal(status, 2);
 });

@@ -73,7 +73,7 @@ test('dead lists, shows, retries and purges', async (t) => {
     `${time} ${topic} noop https://shop.example.com/1 \\{"note":"\\\\u009b2J\\\\u202e","long":12345678901234567890\\}`,
   ])
     assert.match(shown, new RegExp(`^${line}$`, 'm'));
-  const { stdout } = await terminal.rtmAlone(`dead show ${id} --json ${asRoot()}`);
+  const { stdout } = await terminal.rtm(`dead show ${id} --json ${asRoot()}`);
   assert.match(stdout, /"\\u009b2J\\u202e","long":12345678901234567890\}/);
   assert.equal(JSON.parse(stdout).events[0].data.note, '\u009b2J\u202e');
   receiver.usual = answer.status(204);
@@ -88,7 +88,7 @@ test('dead lists, shows, retries and purges', async (t) => {
   await until(async () => JSON.parse((await list()).stdout).length === 1);
   const [second] = JSON.parse((await list()).stdout);
   await bus.store.redis.lset(bus.store.keys.dead_letter(second.id), 3, Buffer.from([0x92, 0xc1, 0xff]));
-  const undecodable = (await terminal.rtmAlone(`dead show ${second.id} ${asRoot()}`)).stdout;
+  const undecodable = (await terminal.rtm(`dead show ${second.id} ${asRoot()}`)).stdout;
   assert.match(undecodable, /^\{"undecodable":"ksH\/"\}$/m);
   const one = await terminal.rtmAlone(`dead purge ${second.id} ${asRoot()}`);
   assert.deepEqual(one, { ...silent, stdout: 'purged 1\n' });
