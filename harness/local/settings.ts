@@ -48,8 +48,7 @@ export function dataDirectory(root: string): string {
  * Returns the settings, with defaults for what the environment leaves open. A new root key is kept in `directory`,
  * for all starts. Throws BootError if something must be changed first.
  */
-export function readSettings(directory: string, args: string[]): Settings {
-  const { env } = process;
+export function readSettings(directory: string, args: string[], env = process.env): Settings {
   const keyFile = join(directory, 'root_key');
   const cluster = args.includes('--cluster');
   if (cluster && env.ROUTEMASTER_REDIS_URL)
