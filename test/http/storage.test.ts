@@ -284,16 +284,6 @@ describe('a web process refuses to start, and says what to change,', () => {
     assert.equal(await web.exitCode, 78, web.output);
     assert.match(web.output, /Another program .*: move is a string instead of a hash \(1 key\)\. Find/);
   });
-
-  test('on data of a newer release', async (t) => {
-    const redis = await PrivateRedis.during(t);
-    const store = await openStore(redis.url);
-    await store.redis.set(store.keys.schema(), 99);
-    const web = WebProcess.during(t, { ROUTEMASTER_REDIS_URL: redis.url });
-    assert.equal(await web.exitCode, 78, web.output);
-    assert.match(web.output, /layout 99; this release knows layout 2/);
-    store.redis.disconnect();
-  });
 });
 
 test('a web process that Redis refuses at the boot says why, once, and starts when Redis takes writes', async (t) => {
