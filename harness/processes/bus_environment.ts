@@ -1,7 +1,9 @@
 import { delimiter, join } from 'node:path';
 import { compileCache, root } from './command.ts';
 
+/** The keys of root and of viewers, on every bus under test. */
 export const ROOT_KEY = 'key-of-root-in-the-tests';
+export const VIEWER_KEY = 'key-of-viewers-in-the-tests';
 
 /** Settings of a bus under test, which starts fast and repeats failed deliveries fast. */
 const ENV = {

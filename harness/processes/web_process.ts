@@ -1,7 +1,5 @@
+import { ROOT_KEY } from './bus_environment.ts';
 import { compileCache, PrintingProcess, root } from './command.ts';
-
-export const ROOT_KEY = 'key-of-root-in-this-test';
-export const VIEWER_KEY = 'key-of-viewers-in-this-test';
 
 /** The web entry as the Procfile starts it, with only the environment that a test gives. */
 export class WebProcess extends PrintingProcess {

@@ -59,7 +59,7 @@ describe('a bus speaks as the Ruby Routemaster', () => {
     await writeRubyRedis(commands);
     commands.disconnect();
     await redis.kill();
-    const web = WebProcess.during(t, { ROUTEMASTER_REDIS_URL: redis.url, ROUTEMASTER_ROOT_KEY: ROOT_KEY });
+    const web = WebProcess.during(t, { ROUTEMASTER_REDIS_URL: redis.url });
     const port = await web.port();
     const create = () =>
       send(port, 'POST', '/api_tokens', { authorization: basic(ROOT_KEY, '') }, '{"name":"shop"}');

@@ -9,7 +9,6 @@ import {
   type Receiver,
   type Answer as ReceiverAnswer,
 } from '../../harness/http/receiver.ts';
-import { ROOT_KEY } from '../../harness/processes/bus_environment.ts';
 import { RunningBus } from '../../harness/processes/running_bus.ts';
 import { WebProcess } from '../../harness/processes/web_process.ts';
 import { type Exchange, readTranscript } from '../http/transcript.ts';
@@ -61,7 +60,6 @@ function usual({ path }: Delivery): ReceiverAnswer {
 async function forcingSsl(t: TestContext, bus: RunningBus): Promise<number> {
   const web = WebProcess.during(t, {
     ROUTEMASTER_REDIS_URL: bus.redis.url,
-    ROUTEMASTER_ROOT_KEY: ROOT_KEY,
     ROUTEMASTER_COMPATIBILITY: 'routemaster',
     FORCE_SSL: 'yes',
   });

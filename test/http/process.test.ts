@@ -7,8 +7,9 @@ import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { aroundTests } from '../../harness/around_tests.ts';
 import { Api, basic, send } from '../../harness/http/api.ts';
+import { ROOT_KEY } from '../../harness/processes/bus_environment.ts';
 import { root } from '../../harness/processes/command.ts';
-import { ROOT_KEY, WebProcess } from '../../harness/processes/web_process.ts';
+import { WebProcess } from '../../harness/processes/web_process.ts';
 import { PrivateRedis } from '../../harness/redis/private_redis.ts';
 import { until } from '../../harness/until.ts';
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { type Answer, Api, basic } from '../../harness/http/api.ts';
-import { ROOT_KEY } from '../../harness/processes/web_process.ts';
+import { ROOT_KEY } from '../../harness/processes/bus_environment.ts';
 
 // A publish with a plainly written path finds its row of the route table without Express. Any other request passes
 // through Express. Both must get the same answers.

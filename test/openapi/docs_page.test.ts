@@ -4,7 +4,7 @@ import { hash } from 'node:crypto';
 import { beforeEach, describe, test } from 'node:test';
 import { promisify } from 'node:util';
 import { Api } from '../../harness/http/api.ts';
-import { ROOT_KEY } from '../../harness/processes/web_process.ts';
+import { ROOT_KEY } from '../../harness/processes/bus_environment.ts';
 import { buryAll } from '../../harness/scripts/dead_letters.ts';
 import { docsPage } from '../../src/openapi/docs_page.ts';
 import { documentOf, pageOf } from './document.ts';

@@ -1,6 +1,5 @@
-import { ROOT_KEY } from '../../../harness/processes/bus_environment.ts';
+import { ROOT_KEY, VIEWER_KEY } from '../../../harness/processes/bus_environment.ts';
 import { RunningBus } from '../../../harness/processes/running_bus.ts';
-import { VIEWER_KEY } from '../../../harness/processes/web_process.ts';
 
 /** The bus of the tests that `on_one_bus.test.ts` runs. */
 export const bus = RunningBus.forTests({ env: { ROUTEMASTER_VIEWER_KEY: VIEWER_KEY } });

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { Api, basic, problemIn } from '../../../harness/http/api.ts';
 import { stored } from '../../../harness/http/refusal.ts';
-import { ROOT_KEY, VIEWER_KEY } from '../../../harness/processes/web_process.ts';
+import { ROOT_KEY, VIEWER_KEY } from '../../../harness/processes/bus_environment.ts';
 import { routeTable } from '../../../harness/route_table.ts';
 import { buryAll } from '../../../harness/scripts/dead_letters.ts';
 import { readConfig } from '../../../src/config.ts';
