@@ -4,10 +4,10 @@ import { type ClientRequest, type IncomingMessage, request } from 'node:http';
 import { describe, test } from 'node:test';
 import { gunzipSync } from 'node:zlib';
 import type { BrowserContext } from 'puppeteer-core';
-import { ROOT_KEY } from '../../harness/processes/bus_environment.ts';
+import { ROOT_KEY, VIEWER_KEY } from '../../harness/processes/bus_environment.ts';
 import { RunningBus } from '../../harness/processes/running_bus.ts';
 import { until } from '../../harness/until.ts';
-import { as, browser, bus, login, root, send, VIEWER_KEY } from './visits.ts';
+import { as, browser, bus, login, root, send } from './visits.ts';
 
 async function formToken(cookie: string): Promise<string> {
   const page = await (await send('/console', { cookie })).text();

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { VIEWER_KEY } from '../../harness/processes/bus_environment.ts';
 import { until } from '../../harness/until.ts';
-import { as, bus, ends, HARMLESS, newest, PATHS, post, scene, VIEWER_KEY } from './visits.ts';
+import { as, bus, ends, HARMLESS, newest, PATHS, post, scene } from './visits.ts';
 
 describe('a viewer', () => {
   test('sees every page, and no form but the log-out', async () => {

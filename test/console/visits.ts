@@ -2,11 +2,10 @@ import assert from 'node:assert/strict';
 import { aroundTests } from '../../harness/around_tests.ts';
 import { TestBrowser, type TestPage } from '../../harness/browser/browser.ts';
 import { answer } from '../../harness/http/receiver.ts';
-import { ROOT_KEY } from '../../harness/processes/bus_environment.ts';
+import { ROOT_KEY, VIEWER_KEY } from '../../harness/processes/bus_environment.ts';
 import { RunningBus, type Scene } from '../../harness/processes/running_bus.ts';
 import { until } from '../../harness/until.ts';
 
-export const VIEWER_KEY = 'key-of-the-viewer-in-the-tests';
 export const HOSTILE = `<script>alert(1)</script>"><img src=x onerror=alert(2)>\u202e`;
 /** A word that is wider than a narrow window. */
 const WIDE = 'w'.repeat(100);
