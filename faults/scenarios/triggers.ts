@@ -3,6 +3,7 @@ import type { BusProcess } from '../../harness/processes/bus_process.ts';
 import { until } from '../../harness/until.ts';
 import { sleep } from '../../src/clock.ts';
 import type { TriggerReport } from '../../src/flow/triggers/trigger_report.ts';
+import { msOf } from '../../src/store/replies.ts';
 import { killOne } from '../kills.ts';
 import type { Audience, Lab } from '../lab.ts';
 import type { Scenario } from '../scenario.ts';
@@ -125,6 +126,5 @@ function timesOf({ events }: Audience['receiver'], name: string): number[] {
 }
 
 async function nowMs({ bus }: Lab): Promise<number> {
-  const [seconds, micros] = await bus.store.redis.time();
-  return Number(seconds) * 1000 + Math.floor(Number(micros) / 1000);
+  return msOf(await bus.store.redis.time());
 }

@@ -1,6 +1,7 @@
 import { addedBySubscriber } from '../../src/publishing/publication.ts';
 import type { Arguments, Reply } from '../../src/store/contracts.ts';
 import type { QueueName } from '../../src/store/job.ts';
+import { msOf } from '../../src/store/replies.ts';
 import { storedSettings } from '../../src/subscribing/subscription_settings.ts';
 import {
   type Begun,
@@ -29,8 +30,7 @@ const given = <T>(setting: T | ''): T | undefined => (setting === '' ? undefined
 export class Bus extends WorkerCalls {
   /** Returns the time by Redis's clock, in whole ms. Nothing that happens later has an earlier time. */
   async nowMs(): Promise<number> {
-    const [seconds, micros] = await this.store.redis.time();
-    return Number(seconds) * 1000 + Math.floor(Number(micros) / 1000);
+    return msOf(await this.store.redis.time());
   }
 
   state(): Promise<State> {

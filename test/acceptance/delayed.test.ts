@@ -5,6 +5,7 @@ import type { Event } from '../../harness/http/client.ts';
 import type { Receiver } from '../../harness/http/receiver.ts';
 import { RunningBus } from '../../harness/processes/running_bus.ts';
 import { until } from '../../harness/until.ts';
+import { msOf } from '../../src/store/replies.ts';
 
 const MB = 1024 * 1024;
 const bus = RunningBus.forTests({
@@ -16,10 +17,7 @@ bus.announceError(/Redis is short of memory, and dropping batches does not help/
 const url = (n: number | string) => `https://shop.example.com/widgets/${n}`;
 const ids = (receiver: Receiver) => receiver.events.map(({ id }) => id);
 /** Returns the time of Redis's clock, by which events are due. */
-async function nowMs(): Promise<number> {
-  const [seconds, micros] = await bus.store.redis.time();
-  return Number(seconds) * 1000 + Math.floor(Number(micros) / 1000);
-}
+const nowMs = async () => msOf(await bus.store.redis.time());
 
 test('events come at their times and not before, in the order of these', async (t) => {
   const { publisher, topic, receiver, subscriber } = await bus.scene(t);

@@ -4,6 +4,7 @@ import type { Client } from '../../harness/http/client.ts';
 import { RunningBus } from '../../harness/processes/running_bus.ts';
 import { until } from '../../harness/until.ts';
 import type { TriggerReport } from '../../src/flow/triggers/trigger_report.ts';
+import { msOf } from '../../src/store/replies.ts';
 
 const EVENT = { type: 'noop', url: 'https://shop.example.com/daily' };
 
@@ -54,10 +55,7 @@ class Trigger {
   }
 }
 
-async function nowMs(): Promise<number> {
-  const [seconds, micros] = await bus.store.redis.time();
-  return Number(seconds) * 1000 + Math.floor(Number(micros) / 1000);
-}
+const nowMs = async () => msOf(await bus.store.redis.time());
 
 const seconds = (fromMs: number, endMs: number) =>
   Array.from({ length: (endMs - fromMs) / 1000 }, (_, i) => fromMs + 1000 * i);
