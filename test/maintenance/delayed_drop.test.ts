@@ -70,7 +70,11 @@ describe('the job autodrop', () => {
   /** Publishes delayed events of 2 kB until Redis uses this much memory. */
   async function delay(client: string, mb: number): Promise<void> {
     const id = (i: number, n: number) => `${client}-${i}-${n}`;
-    for (let i = 0; (await memory()).used < mb * MB; i++) {
+    const usedBytes = async () => {
+      await until(buffersAreSummedUp);
+      return (await memory()).used;
+    };
+    for (let i = 0; (await usedBytes()) < mb * MB; i++) {
       const events = Array.from({ length: 100 }, (_, n) => ({ id: id(i, n), delay: HOUR_MS + i }));
       await bus.delay(
         'a',
