@@ -12,7 +12,16 @@ const FAILING_EVERY_MS = 60_000;
 export type Log = pino.Logger;
 type LogMethod = NonNullable<NonNullable<pino.LoggerOptions['hooks']>['logMethod']>;
 
-const destination = pino.destination(1);
+/** Maximum bytes of lines that a thread keeps while stdout does not take them. Further lines are left out. */
+const MAX_WAITING_BYTES = 4_194_304;
+
+// `flush` does nothing with a `minLength` of 0, which is the default.
+const destination = pino.destination({ dest: 1, minLength: 1, maxLength: MAX_WAITING_BYTES });
+// A process goes on if its log cannot be written, as on a full disk. pino's own listener throws such an error, and after
+// an EPIPE it makes `end` do nothing, so that `logged` would never resolve.
+destination.removeAllListeners('error').on('error', () => {});
+// After an error, the destination tries again with each line that it takes, but not with one that it leaves out.
+destination.on('drop', () => destination.flush());
 // Turns off pino's own flush at exit, which would hang if the reader of stdout hangs. `logged` replaces it.
 destination.flushSync = () => {};
 

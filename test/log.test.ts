@@ -1,33 +1,49 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync, statSync, truncateSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { pino } from 'pino';
 import { root } from '../harness/processes/command.ts';
+import { until } from '../harness/until.ts';
 import { clock } from '../src/clock.ts';
 import { StorageFull, StorageUnavailable } from '../src/errors.ts';
 import { failureOf, rarelyFailing } from '../src/log.ts';
 
 const LINES = 20_000;
 
-/** Starts a process that logs, waits until the lines are written, and exits with 3. */
-function logging(): ChildProcess {
+/**
+ * Starts a process that logs what it reads from stdin: at `line` a line, at `lines` many, after which it writes to stderr
+ * that they are logged. At `now` it logs many lines, at both `now` and `end` a last one, and exits with 3.
+ */
+function logging(prefix: string[] = []): ChildProcess {
   const script = `
     import { createLog, logged } from ${JSON.stringify(join(root, 'src', 'log.ts'))};
     const log = createLog('info', { process: 'test' });
-    process.stdin.once('data', async () => {
+    const lines = () => {
       for (let n = 1; n < ${LINES}; n++) log.info({ n });
+    };
+    process.stdin.on('data', async (text) => {
+      const word = String(text).trim();
+      if (word === 'line') return log.info('one more');
+      if (word !== 'end') lines();
+      if (word === 'lines') return process.stderr.write('logged');
       log.fatal('the last');
       await logged();
       process.exit(3);
     });`;
-  return spawn(process.execPath, ['--input-type=module', '-e', script], {
-    stdio: ['pipe', 'pipe', 'inherit'],
-    timeout: 30_000,
-    killSignal: 'SIGTERM',
-  });
+  const [command = '', ...args] = [...prefix, process.execPath, '--input-type=module', '-e', script];
+  return spawn(command, args, { stdio: 'pipe', timeout: 30_000, killSignal: 'SIGTERM' });
+}
+
+/** Waits until the process says that it has logged the lines. Throws if it ends before. */
+async function said({ stderr }: ChildProcess): Promise<void> {
+  await once(stderr as Readable, 'readable');
+  assert.equal(String(stderr?.read()), 'logged');
 }
 
 test('a process that ends has written its whole log', async () => {
@@ -54,6 +70,35 @@ test('a process whose log has a reader that does not read is killed after a seco
   child.stdin?.write('now\n');
   const [code, signal] = await once(child, 'exit');
   assert.deepEqual([code, signal], [null, 'SIGKILL']);
+});
+
+test('a process whose log lost its reader long ago still ends', async () => {
+  const child = logging();
+  child.stdout?.destroy();
+  child.stdin?.write('lines\n');
+  await said(child);
+  child.stdin?.write('end\n');
+  const [code, signal] = await once(child, 'exit');
+  assert.deepEqual([code, signal], [3, null]);
+});
+
+test('a process whose log is full goes on, and logs again when there is room', async (t) => {
+  const directory = mkdtempSync(join(tmpdir(), 'routemaster-log-'));
+  t.after(() => rmSync(directory, { recursive: true }));
+  const file = join(directory, 'log');
+  // No file may have more than 5 MB (10 MB in shells whose blocks have 1,024 bytes); the lines have 16 MB.
+  const child = logging(['sh', '-c', `ulimit -f 10000; exec "$@" >>${file}`, 'sh']);
+  for (let n = 0; n < 11; n++) {
+    child.stdin?.write('lines\n');
+    await said(child);
+  }
+  truncateSync(file);
+  child.stdin?.write('line\n');
+  await until(() => statSync(file).size > 0, { what: 'the log goes on' });
+  child.stdin?.write('end\n');
+  const [code] = await once(child, 'exit');
+  assert.equal(code, 3);
+  assert.match(readFileSync(file, 'utf8'), /the last"}\n$/);
 });
 
 test('a failure is logged without the advice to callers of the API', () => {
