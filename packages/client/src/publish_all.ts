@@ -43,11 +43,12 @@ export class PublishAllError extends RoutemasterError {
  * Publishes each event of `events`, thousands at a time. Resolves with the number of events when all are stored.
  * Otherwise waits until all events that were read are stored or refused, and then throws:
  * - a PublishAllError if an event failed. At most one more event is read after the failure.
- * - the error that `events` threw, if no event failed.
+ * - the error that `events` threw, or the reason of an aborted `signal`, if no event failed.
  */
 export async function publishAll<Event>(
   events: Iterable<Event> | AsyncIterable<Event>,
   publish: (event: Event) => Promise<void>,
+  signal: AbortSignal | undefined,
 ): Promise<number> {
   const failures: PublishFailure[] = [];
   let [given, underWay] = [0, 0];
@@ -63,7 +64,7 @@ export async function publishAll<Event>(
   };
   let thrown: { error: unknown } | undefined;
   try {
-    for await (const event of events) {
+    for await (const event of signal && Symbol.asyncIterator in events ? endedBy(signal, events) : events) {
       void track(event, given++);
       await fewerThan(MAX_UNDER_WAY);
       if (failures.length > 0) break;
@@ -75,8 +76,34 @@ export async function publishAll<Event>(
   const stored = given - failures.length;
   if (failures.length > 0) {
     failures.sort((a, b) => a.index - b.index);
-    throw new PublishAllError(stored, failures, thrown?.error);
+    const readError = thrown?.error === signal?.reason ? undefined : thrown?.error;
+    throw new PublishAllError(stored, failures, readError);
   }
   if (thrown) throw thrown.error;
   return stored;
+}
+
+/** Reads `events`. Throws the reason of `signal` when it is aborted, even while the next event does not come. */
+async function* endedBy<Event>(signal: AbortSignal, events: AsyncIterable<Event>): AsyncGenerator<Event> {
+  let end = () => {};
+  const abort = () => end();
+  signal.addEventListener('abort', abort);
+  const source = events[Symbol.asyncIterator]();
+  try {
+    for (;;) {
+      const { done, value } = await new Promise<IteratorResult<Event>>((resolve, reject) => {
+        end = () => reject(signal.reason);
+        if (signal.aborted) end();
+        else source.next().then(resolve, reject);
+      });
+      if (done) return;
+      yield value;
+    }
+  } finally {
+    signal.removeEventListener('abort', abort);
+    const closed = source.return?.();
+    // A generator that waits for its next event does not close before this event comes.
+    if (signal.aborted) closed?.catch(() => {});
+    else await closed;
+  }
 }

@@ -84,14 +84,14 @@ export class Routemaster<Topics extends object = Record<string, unknown>> extend
    * at a time. Resolves with the number of events when all are stored. Otherwise waits until all events that were read
    * are stored or refused, and then rejects:
    * - with a PublishAllError if an event failed. At most one more event is read after the failure.
-   * - with the error that `events` threw, if no event failed.
+   * - with the error that `events` threw, or the reason of its aborted `signal`, if no event failed.
    */
   publishAll<T extends keyof Topics & string>(
     topic: T,
     events: Iterable<NewEvent<Topics[T]>> | AsyncIterable<NewEvent<Topics[T]>>,
     options?: CallOptions,
   ): Promise<number> {
-    return publishAll(events, (event) => this.publish(topic, event, options));
+    return publishAll(events, (event) => this.publish(topic, event, options), options?.signal);
   }
 
   created<T extends keyof Topics & string>(topic: T, url: string, details?: EventDetails<Topics[T]>) {

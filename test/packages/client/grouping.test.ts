@@ -255,6 +255,29 @@ test('publishAll reads no further than it can send', async () => {
   assert.equal(await published, 20_000);
 });
 
+test('a signal ends publishAll also while the next event does not come', async () => {
+  const web = await ScriptedWeb.start();
+  const bus = web.client();
+  const never = new Promise(() => {});
+  const orders = async function* () {
+    yield { type: 'update', url: url(1) } as const;
+    await never;
+  };
+  for (const refusal of [undefined, problem(403, 'topic_claimed')]) {
+    const ending = new AbortController();
+    if (refusal) web.answers(refusal);
+    const published = bus.publishAll('orders', orders(), { signal: ending.signal });
+    const enough = new Error('enough');
+    await until(() => web.requests.length === 1);
+    await bus.flush();
+    web.requests.length = 0;
+    ending.abort(enough);
+    const error = await published.then(String, (reason: unknown) => reason);
+    if (!refusal) assert.equal(error, enough);
+    else assert.ok(error instanceof PublishAllError && error.readError === undefined);
+  }
+});
+
 test('an error of publishAll that nobody catches is printed in a few lines, as its failures may be thousands', async () => {
   const web = await ScriptedWeb.start();
   web.answers(problem(403, 'topic_claimed'));
