@@ -1,3 +1,4 @@
+import { warnOfPublicTokens } from '../authentication/public_tokens.ts';
 import { refuseShortTokens, warnOfShortTokens } from '../authentication/short_tokens.ts';
 import { sleep } from '../clock.ts';
 import type { Config } from '../config.ts';
@@ -87,7 +88,8 @@ export async function serve(config: Config, log: Log): Promise<void> {
     const listener = new Listener(redis, log);
     endPresence = showUnlessMoved(listener, partitions.control, 'web');
     // If Redis fails here, this process does not warn.
-    void warnOfShortTokens(config, partitions.control, log).catch(() => {});
+    for (const warn of [warnOfShortTokens, warnOfPublicTokens])
+      void warn(config, partitions.control, log).catch(() => {});
   });
   await Promise.race([booting, sleep(BOOT_MS)]);
   const port = await server.listen(config.port, config.host);

@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import { BusAnswerError, BusClient, type Credentials } from '../../../harness/http/bus_client.ts';
 import { WebProcess } from '../../../harness/processes/web_process.ts';
 import { REDIS_PREFIX, TestStore } from '../../../harness/redis/store.ts';
+import { Clients } from '../../../src/authentication/client.ts';
 
 const ROOT_KEY = '0f'.repeat(24);
 const redis = new TestStore();
@@ -52,6 +53,20 @@ test('in production the bus does not start with a short token in its environment
   });
   assert.equal(await web.exitCode, 78);
   assert.match(web.output, /1 tokens of ROUTEMASTER_CLIENTS have fewer than 16 characters/);
+});
+
+test('web warns if ROUTEMASTER_CLIENTS lets anybody in as a client with a secret', async (t) => {
+  await redis.flush();
+  const clients = new Clients(redis.store, []);
+  const { token } = await clients.create('billing');
+  await clients.register('ruby', 'sixteen--letters');
+  const web = WebProcess.during(t, {
+    ROUTEMASTER_REDIS_URL: redis.redis.url,
+    ROUTEMASTER_REDIS_PREFIX: REDIS_PREFIX,
+    ROUTEMASTER_CLIENTS: `unknown,sixteen--letters,${token}`,
+  });
+  const [, named] = await web.prints(/"clients":\[([^\]]*)\],"msg":"ROUTEMASTER_CLIENTS admits anybody/);
+  assert.equal(named, `"${token}"`);
 });
 
 test('a public name does not tell a token that is easily guessed', async (t) => {
