@@ -207,9 +207,10 @@ export function connectionFailure(error: Error): string {
 
 /**
  * Returns the message of an error. Node's error for a host with several addresses has no message, but an error for each
- * address.
+ * address. The message of an OpenSSL error has a memory address, a source file and a line break beside its reason.
  */
 export function messageOf(error: Error): string {
+  if ('library' in error && 'reason' in error) return `${error.library}: ${error.reason}`;
   if (error.message !== '' || !(error instanceof AggregateError)) return error.message;
   return error.errors.map(({ message }: Error) => message).join('; ');
 }

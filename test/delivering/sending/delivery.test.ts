@@ -103,6 +103,13 @@ test('the reason names each address of a host of which none can be reached', asy
   );
 });
 
+test('the reason of a failed handshake is that of OpenSSL, without its addresses and files', async (t) => {
+  const server = createHttpServer((_, response) => response.end());
+  const send = sender(t, { allow: ['127.0.0.1'] });
+  const reason = reasonOf(await send(`https://127.0.0.1:${await portOf(t, server)}/`));
+  assert.equal(reason, 'ERR_SSL_WRONG_VERSION_NUMBER: SSL routines: wrong version number');
+});
+
 test('white space after Retry-After does not count, as HTTP has it', async (t) => {
   const server = createServer((socket) => {
     socket.once('data', () =>
