@@ -261,22 +261,24 @@ test('pub says at Ctrl-C what it waits for, sends no more, and ends at the secon
     publishing.stdin.write(event.repeat(10_500));
     return { publishing, said };
   };
+  // On a slow machine, fewer events than may be under way at once have been read by now.
   const waits =
-    'interrupted: sending no more, but waiting for 10,000 events under way; Ctrl-C again ends at once\n';
+    /^interrupted: sending no more, but waiting for ([\d,]+) events under way; Ctrl-C again ends at once\n/;
   const first = start();
   await router.delivery(1);
   first.publishing.kill('SIGINT');
-  await until(() => first.said.text === waits);
+  await until(() => waits.test(first.said.text));
   answer();
   assert.deepEqual(await once(first.publishing, 'close'), [2, null]);
+  const [said = '', underWay] = waits.exec(first.said.text) ?? [];
   assert.equal(
-    first.said.text,
-    `${waits}interrupted: not all lines were sent (10,000 events before are stored)\n`,
+    first.said.text.slice(said.length),
+    `interrupted: not all lines were sent (${underWay} events before are stored)\n`,
   );
   const second = start();
   await router.delivery(2);
   second.publishing.kill('SIGTERM');
-  await until(() => second.said.text === waits);
+  await until(() => waits.test(second.said.text));
   const closed = once(second.publishing, 'close');
   // A signal that comes at once counts as the first, so they go on.
   await until(() => !second.publishing.kill('SIGINT'));
