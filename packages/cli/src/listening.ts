@@ -16,6 +16,9 @@ const PORT = 9292;
 const FORWARD_TIMEOUT_MS = 30_000;
 /** Interval at which the bus is asked whether the client is still subscribed. */
 const CHECK_EVERY_MS = 5000;
+const REFUSED =
+  'refused a delivery that is not for this subscription, but perhaps for another with a callback at this port; ' +
+  'the bus sends it again later (said once)';
 
 /**
  * Subscribes the client until Ctrl-C, and prints the events that are delivered. Throws Failure if the client has a
@@ -37,6 +40,7 @@ export async function listen(call: Call): Promise<void> {
     );
   }
   const uuid = randomUUID();
+  let hasTold = false;
   const receiver = createReceiver({
     uuid,
     store: new MemoryStore(),
@@ -46,6 +50,10 @@ export async function listen(call: Call): Promise<void> {
         if (target) await forward(target, events, delivery);
         print(call, events);
       },
+    },
+    onRefused: () => {
+      if (!hasTold) call.note(REFUSED);
+      hasTold = true;
     },
     onError: (error) => call.note(`not taken, so the bus sends it again: ${(error as Error).message}`),
   });

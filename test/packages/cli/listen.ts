@@ -23,6 +23,10 @@ test('listen prints what is delivered, forwards it, and unsubscribes at Ctrl-C',
   listening.stderr.on('data', (text) => (stderr += text));
   t.after(() => listening.kill('SIGKILL'));
   await until(() => stderr.includes('listening to heard at http://127.0.0.1:'));
+  const [callback = ''] = /http:[^;]+/.exec(stderr) ?? [];
+  for (const headers of [{}, { authorization: `Basic ${btoa('other:x')}` }])
+    assert.equal((await fetch(callback, { method: 'POST', body: '[]', headers })).status, 401);
+  await until(() => stderr.includes('refused a delivery'));
   const refused = await terminal.rtmAlone(`listen heard --port 0 ${search.options}`);
   assert.match(
     refused.stderr,
@@ -43,6 +47,11 @@ test('listen prints what is delivered, forwards it, and unsubscribes at Ctrl-C',
   listening.kill('SIGINT');
   const [status] = await once(listening, 'close');
   assert.equal(status, 0, stderr);
+  const refusals = stderr.split('\n').filter((line) => line.startsWith('refused'));
+  assert.deepEqual(refusals, [
+    'refused a delivery that is not for this subscription, but perhaps for another with a callback at this port; ' +
+      'the bus sends it again later (said once)',
+  ]);
   assert.equal((await terminal.rtm(`sub list ${search.options}`)).stdout, '--- []\n');
 });
 
