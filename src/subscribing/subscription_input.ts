@@ -49,7 +49,7 @@ const requestSchema = (limits: SubscriptionLimits, dialect: Pick<Dialect, 'cutsM
       )
       .meta({ anyOf: [{ type: 'boolean' }, { const: ED25519 }, { type: 'string', pattern: '^whsec_' }] })
       .nullish()
-      .describe('Signs deliveries: `true`, a `whsec_…` of your own, `"ed25519"`, or `false`; at first not.'),
+      .describe('Signs deliveries: `true`, a `whsec_…` of your own, `"ed25519"`, or `false`, the default.'),
   });
 };
 

@@ -18,7 +18,7 @@ interface Setting<Value> {
   /** Returns the schema of the setting's value as a client may send it in a request. */
   asked(limits: SettingLimits, dialect: Pick<Dialect, 'cutsMax'>): z.ZodType<Value>;
   /** What the description of the API says about the setting in a request. */
-  asks: string;
+  askedText: string;
   /** The schema of the setting's value in a report about a subscriber. */
   shown: z.ZodType<Value>;
   /** Returns the value that applies. `stored` is the text in Redis, undefined if the subscriber has not set it. */
@@ -41,14 +41,14 @@ export const SETTINGS = {
       cutsMax
         ? wholeNumber(1, Number.MAX_SAFE_INTEGER).transform((max) => Math.min(max, MAX_MAX_EVENTS))
         : wholeNumber(1, MAX_MAX_EVENTS),
-    asks: 'How many events make a batch full; at first 100.',
+    askedText: 'How many events make a batch full; by default 100.',
     shown: z.int().describe('How many events make a batch full: `max` of its subscription.'),
     read: (stored) => Number(stored ?? DEFAULT_MAX_EVENTS),
     label: 'Max events of a batch',
   }),
   max_bytes: setting({
     asked: () => wholeNumber(1024, 16 * 1024 * 1024),
-    asks: 'How many bytes the body of a delivery may have; unless set 1048576.',
+    askedText: 'How many bytes the body of a delivery may have; by default 1048576.',
     shown: z.int().describe('How many bytes the body of a delivery may have.'),
     read: (stored) => Number(stored ?? DEFAULT_MAX_BYTES),
     label: 'Max size of a delivery',
@@ -56,7 +56,7 @@ export const SETTINGS = {
   }),
   timeout: setting({
     asked: () => wholeNumber(0, 3_600_000),
-    asks: 'How long a batch may wait for more events, in ms; at first 500.',
+    askedText: 'How long a batch may wait for more events, in ms; by default 500.',
     shown: z.int().describe('How long a batch may wait for more events, in ms.'),
     read: (stored) => Number(stored ?? DEFAULT_TIMEOUT_MS),
     label: 'Waits for more',
@@ -64,28 +64,30 @@ export const SETTINGS = {
   }),
   ordered: setting({
     asked: () => z.boolean('must be true or false'),
-    asks: 'Whether batches come one at a time, in order; at first not.',
+    askedText: 'Whether batches come one at a time, in order; by default not.',
     shown: z.boolean().describe('Whether its batches come one at a time, in order.'),
     read: (stored) => stored === '1',
     label: 'Keeps the order across batches',
   }),
   max_in_flight: setting({
     asked: ({ laneLimitMax }) => wholeNumber(1, laneLimitMax),
-    asks: 'How many deliveries may be under way; unless set `ROUTEMASTER_LANE_LIMIT`.',
+    askedText: 'How many deliveries may be under way; by default `ROUTEMASTER_LANE_LIMIT` of the bus.',
     shown: z.int().describe('How many deliveries may be under way.'),
     read: (stored, { laneLimit, laneLimitMax }) => Math.min(Number(stored ?? laneLimit), laneLimitMax),
     label: 'Max deliveries at a time',
   }),
   max_attempts: setting({
     asked: () => wholeNumber(1, 1_000_000),
-    asks: 'After how many attempts a batch is a dead letter; unless set `ROUTEMASTER_MAX_ATTEMPTS`.',
+    askedText:
+      'After how many attempts a batch is a dead letter; by default `ROUTEMASTER_MAX_ATTEMPTS` of the bus.',
     shown: z.int().describe('After how many attempts a batch is a dead letter.'),
     read: (stored, { maxAttempts }) => Number(stored ?? maxAttempts),
     label: 'Max attempts',
   }),
   max_age: setting({
     asked: () => wholeNumber(1000, 365 * 86_400_000),
-    asks: 'After how many ms a batch is a dead letter; unless set `ROUTEMASTER_MAX_AGE`.',
+    askedText:
+      'After how many ms a batch is a dead letter; by default the seconds of `ROUTEMASTER_MAX_AGE` of the bus.',
     shown: z.int().describe('After how many ms a batch is a dead letter.'),
     read: (stored, { maxAgeMs }) => Number(stored ?? maxAgeMs),
     label: 'Max age of a batch',
@@ -106,8 +108,8 @@ type Asked<Value> = z.ZodOptional<z.ZodNullable<z.ZodType<Value>>>;
 /** Returns a schema for each setting, for its value as a client may send it in a request. */
 export const askedSettings = (limits: SettingLimits, dialect: Pick<Dialect, 'cutsMax'>) =>
   ofEach<{ [Name in SettingName]: Asked<SubscriptionSettings[Name]> }>((name) => {
-    const { asked, asks } = SETTINGS[name];
-    return asked(limits, dialect).nullish().describe(asks);
+    const { asked, askedText } = SETTINGS[name];
+    return asked(limits, dialect).nullish().describe(askedText);
   });
 
 /** A schema for each setting, for its value in a report about a subscriber. */
