@@ -46,6 +46,7 @@ interface Metric {
 
 const grown = (name: keyof AnyFigures, now: AnyFigures, before: AnyFigures) =>
   Math.max(0, (now[name] ?? 0) - (before[name] ?? 0));
+/** A rate, rounded to hundredths. To count events, take the difference of two totals, as `droppedWithin` does. */
 const perSecond =
   (name: keyof AnyFigures): Metric['value'] =>
   (now, before, seconds) =>
