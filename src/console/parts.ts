@@ -181,7 +181,7 @@ export function copyable(text: string): Html {
 }
 
 /** What a page says after a form on it has published an event. */
-export const PUBLISHED = html`<p class="card notice" role="status">The event was published.</p>`;
+export const EVENT_WAS_PUBLISHED = html`<p class="card notice" role="status">The event was published.</p>`;
 
 /** Stands in a table for a figure that does not exist. */
 export const NONE = html`<span class="none">–</span>`;

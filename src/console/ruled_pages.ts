@@ -15,9 +15,9 @@ import {
   checkTyped,
   checkUnchanged,
   confirmed,
+  EVENT_WAS_PUBLISHED,
   folded,
   hidden,
-  PUBLISHED,
   pathParameter,
   typeIt,
   wasField,
@@ -104,7 +104,7 @@ function pageOfOne<Listed, Whole>(api: ApiCalls, ruled: Ruled<Listed, Whole>): R
         title: `${what === 'trigger' ? 'Trigger' : 'Join'} ${name}`,
         current: `/console/${what}s`,
         body: [
-          done && PUBLISHED,
+          done && EVENT_WAS_PUBLISHED,
           live(what, pathOf(what, name, client), ruled.shown(body, acts, await api.nowMs())),
           isChangeable && rulesForm(call, what, rules, () => [own, wasField(rules)], name),
           api.allows(`DELETE /${what}s/:name`, call) &&

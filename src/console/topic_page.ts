@@ -9,7 +9,7 @@ import { ago, count, number } from './format.ts';
 import { live } from './layout.ts';
 import { linkToQueue } from './links.ts';
 import { page } from './page.ts';
-import { ANY_QUERY, boxes, PUBLISHED, pathWith, table } from './parts.ts';
+import { ANY_QUERY, boxes, EVENT_WAS_PUBLISHED, pathWith, table } from './parts.ts';
 import { isAsked, plots } from './plots.ts';
 import { giving, PATH, publishing, removal, takingBack, topicChanges } from './topic_changes.ts';
 
@@ -40,7 +40,7 @@ export function topicPage(api: ApiCalls): Route[] {
           current: PATH,
           body: [
             html`<h1 class="mono">${name}</h1>`,
-            done && PUBLISHED,
+            done && EVENT_WAS_PUBLISHED,
             live('topic', pathWith(path, { part: 'now' }), [
               figures(topic, isShown(call, topic)),
               subscribersOf(topic, call),
