@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { createPublicKey, verify } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -147,24 +148,52 @@ describe('a delivery', () => {
   });
 });
 
-test('the example of docs/receiving.md recognizes deliveries of the bus', async () => {
+type Sent = [headers: Record<string, string>, body: string];
+
+/** Returns the example in this language in docs/receiving.md that verifies a signature. */
+function exampleIn(language: string): string {
   const [, section = ''] = readFileSync(join(root, 'docs/receiving.md'), 'utf8').split('\n## Signatures\n');
-  const [, code = ''] = /```js\n([\s\S]*?)```/.exec(section) ?? [];
-  process.env.SIGNING_SECRET = newSecret();
-  const module = `data:text/javascript,${encodeURIComponent(`${code}\nexport { isFromTheBus };`)}`;
-  const { isFromTheBus } = await import(module);
-  const signed = (atMs = Date.now(), signing = process.env.SIGNING_SECRET ?? '') => ({
+  const [, code = ''] = new RegExp(`\`\`\`${language}\n([\\s\\S]*?)\`\`\``).exec(section) ?? [];
+  return code;
+}
+
+describe('the examples of docs/receiving.md recognize deliveries of the bus', () => {
+  const secret = newSecret();
+  const signed = (atMs = Date.now(), signing = secret) => ({
     'webhook-id': 'id',
     ...signatureHeaders(signing, 'id', atMs, Buffer.from('["ü"]')),
   });
-  assert.ok(isFromTheBus(signed(), '["ü"]'));
-  assert.ok(isFromTheBus(signed(Date.now(), `${newSecret()} ${process.env.SIGNING_SECRET}@9e15`), '["ü"]'));
-  for (const [headers, body] of [
+  const genuine: Sent[] = [
+    [signed(), '["ü"]'],
+    [signed(Date.now(), `${newSecret()} ${secret}@9e15`), '["ü"]'],
+  ];
+  const forged: Sent[] = [
     [signed(), '["u"]'],
     [signed(Date.now() - 301_000), '["ü"]'],
     [signed(Date.now(), newSecret()), '["ü"]'],
     [{ ...signed(), 'webhook-signature': 'v1,ü' }, '["ü"]'],
+    [{ ...signed(), 'webhook-timestamp': 'now' }, '["ü"]'],
     [{}, '["ü"]'],
-  ] as const)
-    assert.ok(!isFromTheBus(headers, body));
+  ];
+  const right = [...genuine.map(() => true), ...forged.map(() => false)];
+
+  test('with Node', async () => {
+    process.env.SIGNING_SECRET = secret;
+    const module = `data:text/javascript,${encodeURIComponent(`${exampleIn('js')}\nexport { isFromTheBus };`)}`;
+    const { isFromTheBus } = await import(module);
+    const judged = [...genuine, ...forged].map(([headers, body]) => isFromTheBus(headers, body));
+    assert.deepEqual(judged, right);
+  });
+
+  const isMissing = spawnSync('python3', ['--version']).error !== undefined;
+  test('with Python', { skip: isMissing }, () => {
+    const judging = `
+import json, sys
+print(json.dumps([is_from_the_bus(headers, body.encode()) for headers, body in json.load(sys.stdin)]))`;
+    const judged = execFileSync('python3', ['-c', exampleIn('python') + judging], {
+      input: JSON.stringify([...genuine, ...forged]),
+      env: { ...process.env, SIGNING_SECRET: secret },
+    });
+    assert.deepEqual(JSON.parse(String(judged)), right);
+  });
 });
