@@ -6,7 +6,7 @@ import { parseUrl } from '../urls.ts';
 import type { PageCall } from './api_calls.ts';
 import { type AnyFields, digestOf } from './fields.ts';
 import { FormFields } from './filled_form.ts';
-import { number } from './format.ts';
+import { rate } from './format.ts';
 import { commonField, tokenField } from './layout.ts';
 
 /**
@@ -189,7 +189,7 @@ export const NONE = html`<span class="none">–</span>`;
 /** Returns the rate of events of a subscriber or topic, such as 12/s. */
 export function rateOf({ lately }: { lately?: { rate: number } | null | undefined }): Content {
   if (!lately || lately.rate < 0.001) return NONE;
-  return lately.rate < 1 ? `${number(lately.rate * 60)}/min` : `${number(lately.rate)}/s`;
+  return rate(lately.rate);
 }
 
 /** Returns values as HTML, each in a box with its name. Those that are false are left out. */

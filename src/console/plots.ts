@@ -1,14 +1,14 @@
 import { type Html, html } from '../html.ts';
 import { type MetricName, STEPS } from '../metrics/history.ts';
 import type { HistoryReport } from '../metrics/history_api.ts';
-import { bytes, count, duration, number } from './format.ts';
+import { bytes, count, duration, number, rate } from './format.ts';
 import { live } from './layout.ts';
 import { choices, pathWith } from './parts.ts';
 
 const RANGE_NAMES = { '1h': 'One hour', '24h': 'One day', '48h': 'Two days' } as const;
 
 const WRITTEN: Record<string, (value: number) => string> = {
-  'events/s': (value) => `${number(value)}/s`,
+  'events/s': rate,
   events: (value) => count(value, 'event'),
   s: (value) => duration(value * 1000),
   ms: duration,

@@ -46,11 +46,11 @@ interface Metric {
 
 const grown = (name: keyof AnyFigures, now: AnyFigures, before: AnyFigures) =>
   Math.max(0, (now[name] ?? 0) - (before[name] ?? 0));
-/** A rate, rounded to hundredths. To count events, take the difference of two totals, as `droppedWithin` does. */
+/** A rate, rounded to five decimals: one event in five minutes is 0.00333 events a second. */
 const perSecond =
   (name: keyof AnyFigures): Metric['value'] =>
   (now, before, seconds) =>
-    Math.round((grown(name, now, before) / seconds) * 100) / 100;
+    Math.round((grown(name, now, before) / seconds) * 100_000) / 100_000;
 const asItIs =
   (name: keyof AnyFigures): Metric['value'] =>
   (now) =>

@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ago, bytes, duration, exactDuration, number } from '../../src/console/format.ts';
+import { ago, bytes, duration, exactDuration, number, rate } from '../../src/console/format.ts';
 
 test('numbers, sizes and times have units that people read', () => {
   assert.deepEqual([0, 950, 1234, 38_400, 4_500_000].map(number), ['0', '950', '1.2 k', '38 k', '4.5 M']);
   assert.deepEqual([999.6, 9960, 999_960].map(number), ['1.0 k', '10 k', '1.0 M']);
   assert.deepEqual([950, 1536, 40_000_000].map(bytes), ['950 B', '1.5 KiB', '38 MiB']);
   assert.deepEqual([1_048_500, 2 ** 20].map(bytes), ['1.0 MiB', '1 MiB']);
+  assert.deepEqual([0, 1200, 1.5, 0.5, 1 / 300].map(rate), ['0/s', '1.2 k/s', '1.5/s', '30/min', '12/h']);
   assert.deepEqual([12, 4500, 59_000, 240_000, 7_200_000, 200_000_000].map(duration), [
     '12 ms',
     '4.5 s',

@@ -70,6 +70,22 @@ describe('the history of the bus', () => {
     });
   });
 
+  test('shows the rate of one event in five minutes', async () => {
+    const now = Math.floor((await nowSlot()) / 30);
+    await write(
+      'bus',
+      '',
+      now,
+      [
+        [1, { published: 7 }],
+        [0, { published: 8 }],
+      ],
+      'history_coarse',
+    );
+    const { metrics } = await history().read('bus', '', '24h');
+    assert.ok(metrics.published?.values.includes(0.00333));
+  });
+
   test('shows nothing for a time without samples, and the mean rate over it', async () => {
     const now = await nowSlot();
     await write('bus', '', now, [
