@@ -24,15 +24,16 @@ end
 
 local function tidy(call, ending, token)
   local name, list = delivery_log.name_of(ending, token), delivery_log.list_of(call, ending, token)
-  local old = delivery_log.count_older(list, 2, call.now_ms - delivery_log.KEPT_MS)
+  local old = delivery_log.count_until(list, 2, call.now_ms - delivery_log.KEPT_MS)
   if old == 0 then return end
   delivery_log.cut(call, name, tonumber(redis.call('ZSCORE', call.keys.deliveries_logs(), name)), old)
 end
 
 local function tidy_trails(call)
   for _, ending in ipairs(delivery_log.ENDINGS) do
-    local old = delivery_log.trail_position(call, ending, call.now_ms - delivery_log.KEPT_MS)
-    if old > 0 then redis.call('LTRIM', call.keys.deliveries_trail(ending), old, -1) end
+    local trail = call.keys.deliveries_trail(ending)
+    local old = delivery_log.count_until(trail, 1, call.now_ms - delivery_log.KEPT_MS)
+    if old > 0 then redis.call('LTRIM', trail, old, -1) end
   end
 end
 

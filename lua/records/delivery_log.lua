@@ -26,6 +26,7 @@ time of the script call (µs), a newline and the token of the subscriber. The re
 entries of that call, and older than the entries of the next call. Listings of all subscribers follow the trail
 (delivery_trail.lua).
 ]]
+local calls = include('store/calls')
 local many = include('store/many')
 local open_batches = include('delivering/open_batches')
 local delivery_log = { ENDINGS = { 'taken', 'dropped' } }
@@ -139,23 +140,19 @@ function delivery_log.follow(call, ending, tokens, max)
   if length > max + LUMP then redis.call('LTRIM', trail, -max, -1) end
 end
 
--- Returns how many entries of a trail or records of a log (a list, the oldest first) are older than the time `place`
--- (ms), by a binary search. `items` is how many items of the list belong to each; the last one has the time.
-function delivery_log.count_older(list, items, place)
-  local low, high = 0, redis.call('LLEN', list) / items + 1
+-- Returns how many entries of a trail or records of a log (a list, the oldest first) are not newer than the time `at_ms`
+-- (ms), by a binary search. `items` is how many items of the list belong to each; the last one has the time. A key that
+-- another program has written counts as an empty list.
+function delivery_log.count_until(list, items, at_ms)
+  local length = (calls.read_or_nil('LLEN', list) or 0) / items
+  if at_ms == math.huge then return length end
+  local low, high = 0, length + 1
   while high - low > 1 do
     local middle = math.floor((low + high) / 2)
-    local is_older = delivery_log.time_of(redis.call('LINDEX', list, items * middle - 1)) < place
-    if is_older then low = middle else high = middle end
+    local is_newer = delivery_log.time_of(redis.call('LINDEX', list, items * middle - 1)) > at_ms
+    if is_newer then high = middle else low = middle end
   end
   return low
-end
-
--- Returns how many entries of a trail are older than the time `place` (ms).
-function delivery_log.trail_position(call, ending, place)
-  local trail = call.keys.deliveries_trail(ending)
-  if place == math.huge then return redis.call('LLEN', trail) end
-  return delivery_log.count_older(trail, 1, place)
 end
 
 function delivery_log.remove(call, ending, token)

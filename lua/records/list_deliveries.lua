@@ -37,35 +37,35 @@ local function queue_owners(listing, clients)
   return tokens
 end
 
--- Each `add_…` function adds the sources (merging.lua) of one kind of batches, such as retried ones. `clients` has the
+-- Each `add_…` function adds the sources of one kind of batches, such as retried ones, to a merge. `clients` has the
 -- subscribers whose batches are listed. If it is empty, the batches of all subscribers are listed.
-local function add_queues(listing, sources, clients)
+local function add_queues(listing, merge, clients)
   local keys = listing.call.keys
   for _, token in ipairs(clients) do
-    sources[#sources + 1] = delivery_sources.batches(listing, keys.batches_queued(token), 1000)
+    merging.add(merge, delivery_sources.batches(listing, keys.batches_queued(token), 1000))
   end
-  if #clients == 0 then sources[1] = delivery_sources.batches(listing, keys.batches_index(), 1) end
+  if #clients == 0 then merging.add(merge, delivery_sources.batches(listing, keys.batches_index(), 1)) end
 end
 
-local function add_open(listing, sources, clients)
+local function add_open(listing, merge, clients)
   local entries, bids, open = {}, {}, listing.call.keys.batches_open()
   for _, token in ipairs(clients) do entries[#entries + 1] = redis.call('HGET', open, token) or nil end
   if #clients == 0 then entries = redis.call('HVALS', open) end
   for i, entry in ipairs(entries) do bids[i] = open_batches.read_entry(entry) end
-  delivery_sources.add_singles(listing, sources, bids)
+  delivery_sources.add_singles(listing, merge, bids)
 end
 
-local function add_in_flight(listing, sources, clients)
-  delivery_sources.add_singles(listing, sources, delivery_states.in_flight(listing.call, listing.seen, clients))
+local function add_in_flight(listing, merge, clients)
+  delivery_sources.add_singles(listing, merge, delivery_states.in_flight(listing.call, listing.seen, clients))
 end
 
-local function add_paused(listing, sources, clients)
+local function add_paused(listing, merge, clients)
   for _, token in ipairs(queue_owners(listing, clients)) do
-    if delivery_states.is_paused(listing.call, listing.seen, token) then add_queues(listing, sources, { token }) end
+    if delivery_states.is_paused(listing.call, listing.seen, token) then add_queues(listing, merge, { token }) end
   end
 end
 
-local function add_retrying(listing, sources, clients)
+local function add_retrying(listing, merge, clients)
   local tokens = queue_owners(listing, clients)
   for from = 1, #tokens, SUBSCRIBERS_PER_EXISTS do
     local indexes = {}
@@ -74,26 +74,26 @@ local function add_retrying(listing, sources, clients)
     end
     if redis.call('EXISTS', unpack(indexes)) > 0 then
       for _, index in ipairs(indexes) do
-        sources[#sources + 1] = delivery_sources.batches(listing, index, 1000)
+        merging.add(merge, delivery_sources.batches(listing, index, 1000))
       end
     end
   end
 end
 
-local function add_dead(listing, sources, clients)
+local function add_dead(listing, merge, clients)
   local keys = listing.call.keys
   for _, token in ipairs(clients) do
-    sources[#sources + 1] = delivery_sources.dead_letters(listing, keys.dead_letters_of(token))
+    merging.add(merge, delivery_sources.dead_letters(listing, keys.dead_letters_of(token)))
   end
-  if #clients == 0 then sources[#sources + 1] = delivery_sources.dead_letters(listing, keys.dead_letters_index()) end
+  if #clients == 0 then merging.add(merge, delivery_sources.dead_letters(listing, keys.dead_letters_index())) end
 end
 
-local function add_logs(listing, sources, clients)
+local function add_logs(listing, merge, clients)
   for _, wanted in ipairs(listing.state and { listing.state } or delivery_log.ENDINGS) do
     for _, token in ipairs(clients) do
-      sources[#sources + 1] = delivery_sources.log(listing, wanted, token)
+      merging.add(merge, delivery_sources.log(listing, wanted, token, listing.newest_ms))
     end
-    if #clients == 0 then sources[#sources + 1] = delivery_trail.source(listing, wanted) end
+    if #clients == 0 then merging.add(merge, delivery_trail.source(listing, wanted)) end
   end
 end
 
@@ -102,21 +102,17 @@ local ADD = {
   dead = add_dead, taken = add_logs, dropped = add_logs,
 }
 
-local function sources_of(listing, clients)
-  local sources = {}
-  for _, add in ipairs(listing.state and { ADD[listing.state] } or { add_queues, add_dead, add_logs }) do
-    add(listing, sources, clients)
-  end
-  return sources
-end
-
 return function(call, args)
   local bounds = {
-    since_ms = args.since_ms, until_ms = args.until_ms or math.huge, place = args.place_ms, id = args.place_id,
+    since_ms = args.since_ms, until_ms = args.until_ms or math.huge, after_ms = args.place_ms, after_id = args.place_id,
   }
   local listing = delivery_sources.begin(call, bounds, args, MAX_BATCHES)
+  local merge = merging.begin()
+  for _, add in ipairs(args.state and { ADD[args.state] } or { add_queues, add_dead, add_logs }) do
+    add(listing, merge, args.clients)
+  end
   local entries, last = {}, nil
-  for entry in merging.merged(sources_of(listing, args.clients)) do
+  for entry in merging.next, merge do
     if entry.stopped then last = entry end
     if #entries == args.limit then last = entries[#entries] end
     if last then break end
@@ -124,9 +120,9 @@ return function(call, args)
     entries[#entries + 1] = entry
   end
   for _, entry in ipairs(entries) do
-    entry.place_ms, entry.last_attempts = string.format('%.3f', entry.place), entry.last_attempts or {}
+    entry.place_ms, entry.last_attempts = string.format('%.3f', entry.at_ms), entry.last_attempts or {}
   end
-  local next_ms = last and string.format('%.3f', last.place)
+  local next_ms = last and string.format('%.3f', last.at_ms)
   return {
     entries = entries, next_ms = next_ms, next_id = last and last.id, looked = listing.looked + listing.sources,
     skipped = listing.skipped,

@@ -1,11 +1,16 @@
 --[[
-Merging: merges many sources of entries into one. Each source begins with its newest entry, and so does the result.
+Merging: merges many sources of entries into one. Each source gives its newest entry first, and so does the merge.
 
-An entry has a `place`, the time (ms, to the µs) by which it is listed, and an `id`. If entries have the same place, the
-entry with the larger id comes first. A source has the `place` of its first entry, and a function `open`, which takes
-the source and returns an iterator. `open` is called only when the merge has come to that place. So if there are many
-sources, most of them are never opened. The first batch of a source may turn out not to be listed, for example because
-it is in another state. The source then begins with an older batch.
+An entry has the time `at_ms` (ms, to the µs) by which it is listed, and an `id`. If entries have the same time, the
+entry with the larger id comes first. A source is a table with these fields:
+
+  at_ms  a time: all entries that the source has left are of this time or older
+  read   a function that takes the source and the merge, and returns the next entry; nil if none is left. It is called
+         when the merge has come to `at_ms`. So if there are many sources, most of them are never read
+  entry  the entry that `read` has returned last; nil before the first call
+
+`read` may add further sources to the merge. It may also return an entry without an id, which is not listed: the source
+has then come to the time of this entry.
 ]]
 local merging = {}
 
@@ -19,79 +24,62 @@ function merging.is_larger(id, other)
   return false
 end
 
--- True if one entry comes before another in a listing: if its time `place` (ms) is later or, at equal times, its id is
--- larger.
-function merging.is_before(place, id, other_place, other_id)
-  if place ~= other_place then return place > other_place end
+-- True if one entry comes before another in a listing: if it is newer or, at equal times, its id is larger.
+function merging.is_before(at_ms, id, other_at_ms, other_id)
+  if at_ms ~= other_at_ms then return at_ms > other_at_ms end
   return merging.is_larger(id, other_id)
 end
 
+-- At equal times, a source without an id comes first: it may still have entries of this time.
 local function is_before(one, other)
-  return merging.is_before(one.entry.place, one.entry.id, other.entry.place, other.entry.id)
+  if one.at_ms ~= other.at_ms then return one.at_ms > other.at_ms end
+  local id, other_id = one.entry and one.entry.id, other.entry and other.entry.id
+  if not id or not other_id then return not id end
+  return merging.is_larger(id, other_id)
 end
 
-local function rise(heap, i)
+-- Removes the first source from the heap.
+local function pop(heap)
+  local i, size, first = 1, #heap - 1, heap[1]
+  local last = heap[size + 1]
+  heap[size + 1] = nil
+  if size == 0 then return first end
+  while 2 * i <= size do
+    local child = 2 * i
+    if child < size and is_before(heap[child + 1], heap[child]) then child = child + 1 end
+    if not is_before(heap[child], last) then break end
+    heap[i], i = heap[child], child
+  end
+  heap[i] = last
+  return first
+end
+
+-- Returns a merge without sources. It is a binary heap: the source with the newest time is the first.
+function merging.begin()
+  return {}
+end
+
+-- Adds a source to a merge. Does nothing without a source.
+function merging.add(merge, source)
+  if not source then return end
+  local i = #merge + 1
   while i > 1 do
     local parent = math.floor(i / 2)
-    if not is_before(heap[i], heap[parent]) then return end
-    heap[i], heap[parent] = heap[parent], heap[i]
-    i = parent
+    if not is_before(source, merge[parent]) then break end
+    merge[i], i = merge[parent], parent
   end
+  merge[i] = source
 end
 
-local function sink(heap)
-  local i = 1
-  while true do
-    local first, left = i, 2 * i
-    if heap[left] and is_before(heap[left], heap[first]) then first = left end
-    if heap[left + 1] and is_before(heap[left + 1], heap[first]) then first = left + 1 end
-    if first == i then return end
-    heap[i], heap[first] = heap[first], heap[i]
-    i = first
-  end
-end
-
-local function push(heap, source)
-  local read = source:open()
-  local entry = read()
-  if not entry then return end
-  heap[#heap + 1] = { entry = entry, read = read }
-  rise(heap, #heap)
-end
-
-local function pop(heap)
-  local top = heap[1]
-  if not top then return end
-  local entry = top.entry
-  top.entry = top.read()
-  if not top.entry then
-    heap[1] = heap[#heap]
-    heap[#heap] = nil
-  end
-  if heap[1] then sink(heap) end
-  return entry
-end
-
--- Merges sources: returns an iterator over all their entries, newest first. A source is opened when the listing has
--- come to the time of its newest entry. `places` has these times, and `at_place` the sources of each time. The times
--- are sorted instead of the sources, because sorting tables takes Lua ten times as long.
-function merging.merged(sources)
-  local heap, places, at_place = {}, {}, {}
-  for _, source in ipairs(sources) do
-    local place = source.place
-    if not at_place[place] then places[#places + 1] = place end
-    at_place[place], source.same_place = source, at_place[place]
-  end
-  table.sort(places)
-  return function()
-    while #places > 0 and not (heap[1] and heap[1].entry.place > places[#places]) do
-      local source = at_place[table.remove(places)]
-      while source do
-        push(heap, source)
-        source = source.same_place
-      end
-    end
-    return pop(heap)
+-- Returns the next entry of all sources; nil if none is left.
+function merging.next(merge)
+  while merge[1] do
+    local source = pop(merge)
+    local entry = source.entry
+    source.entry = source:read(merge)
+    source.at_ms = source.entry and source.entry.at_ms or -math.huge
+    if source.entry then merging.add(merge, source) end
+    if entry and entry.id then return entry end
   end
 end
 
