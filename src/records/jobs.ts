@@ -65,16 +65,16 @@ export class Jobs {
     const sources = this.#sources(filter);
     const jobs: ListedJob[] = [];
     let looked = 0;
-    let [index, after] = JSON.parse(place) as [number, unknown?];
-    for (; index < sources.length; index++, after = undefined) {
+    let [index, readerPlace] = JSON.parse(place) as [number, unknown?];
+    for (; index < sources.length; index++, readerPlace = undefined) {
       if (jobs.length === max) return { jobs, looked, next: JSON.stringify([index]) };
       const source = sources[index] as Source;
       const slice = await source.partition.command((redis, keys) =>
-        source.read(redis, keys, after, max - jobs.length, source.partition.skip),
+        source.read(redis, keys, readerPlace, max - jobs.length, source.partition.skip),
       );
       jobs.push(...(await this.#listed(source, slice.jobs)));
       looked += slice.looked ?? 0;
-      if (slice.end) return { jobs, looked, next: JSON.stringify([index, slice.end]) };
+      if (slice.next) return { jobs, looked, next: JSON.stringify([index, slice.next]) };
     }
     return { jobs, looked };
   }
