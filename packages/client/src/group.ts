@@ -10,8 +10,6 @@ import type { Transport } from './transport.ts';
  */
 export class Group {
   readonly attempts = new Attempts();
-  /** Events in the body whose callers no longer wait. */
-  readonly givenUp = new Set<Pending>();
   readonly #abort = new AbortController();
   #events: readonly Pending[];
   #body = '';
@@ -38,13 +36,9 @@ export class Group {
     await this.attempts.make({ send, request: to, signal, isRepeatable: true });
   }
 
-  /**
-   * Notes that the caller of an event's `publish` no longer waits, because of its time limit or signal. Aborts the
-   * request when no caller waits for any of its events.
-   */
-  giveUp(event: Pending): void {
-    this.givenUp.add(event);
-    if (this.givenUp.size === this.#events.length) this.#abort.abort();
+  /** Called when an event is given up. Aborts the request when no caller waits for any of its events. */
+  giveUp(): void {
+    if (this.#events.every((event) => event.isGivenUp)) this.#abort.abort();
   }
 
   /**
@@ -52,9 +46,8 @@ export class Group {
    * that these events are not stored. Does nothing if the bus may have stored them in an earlier attempt.
    */
   #leaveOut(): void {
-    if (this.attempts.hasUnknownEnd || this.givenUp.size === 0) return;
-    this.#events = this.#events.filter((event) => !this.givenUp.has(event));
-    this.givenUp.clear();
+    if (this.attempts.hasUnknownEnd || !this.#events.some((event) => event.isGivenUp)) return;
+    this.#events = this.#events.filter((event) => !event.isGivenUp);
     this.#write();
   }
 

@@ -44,6 +44,8 @@ export class Pending {
   readonly stored: Promise<void>;
   /** The event as JSON. It is empty until `write` is called. */
   text = '';
+  /** True if the caller no longer waits, because of its time limit or signal. */
+  isGivenUp = false;
   readonly #event: NewEvent;
   readonly #deadline: Deadline;
   #resolve!: () => void;
@@ -56,9 +58,10 @@ export class Pending {
   constructor(parts: PendingParts, giveUp: (pending: Pending) => Progress) {
     this.topic = parts.topic;
     this.#event = parts.event;
-    this.#deadline = new Deadline(parts.timeoutMs, parts.signal, (errorFor) =>
-      this.#reject(errorFor(giveUp(this))),
-    );
+    this.#deadline = new Deadline(parts.timeoutMs, parts.signal, (errorFor) => {
+      this.isGivenUp = true;
+      this.#reject(errorFor(giveUp(this)));
+    });
     this.stored = new Promise((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;

@@ -13,26 +13,26 @@ const EVENTS_PER_REQUEST = 1000;
 const MAX_TIMED_EVENTS = 500;
 /** Maximum characters of a request with several events. In UTF-8 they take 3 MiB at most; the bus accepts 5 MiB. */
 const MAX_CHARACTERS = 1_048_576;
-/**
- * After a request with a bad event, the maximum number of events in a request is lower. Each success multiplies it by
- * this factor, up to EVENTS_PER_REQUEST.
- */
+/** After each stored request, the next one may have this many times as many events, up to EVENTS_PER_REQUEST. */
 const GROWTH = 1.25;
 
-/**
- * Codes of errors that one event of a request can cause. The bus then stores no event of the request, so the other
- * events are sent again.
- */
+/** Codes of errors that one event of a request can cause. The bus then stores no event of the request. */
 const OF_ONE_EVENT = new Set(['bad_event', 'bad_body', 'already_delayed', 'body_too_large', 'http_413']);
 
-interface Refusal {
-  refused: readonly Pending[];
-  error: unknown;
-}
+/** The events that a request has stored, or those that have failed. */
+type Outcome = { stored: readonly Pending[] } | { refused: readonly Pending[]; error: unknown };
 
 /**
  * The waiting events of a topic. Only one request at a time sends events of the topic, so that they are stored in the
  * order of publishing.
+ *
+ * If the bus refuses a request because of one event, the other events go back to the front of the queue. The next
+ * requests are smaller, so that good events are not refused again and again together with bad ones:
+ * - If the error says which event is at fault, that event fails. The next request has only the events before it, which
+ *   the bus has found good. If there are none, it has half as many events as the refused one.
+ * - If it does not, no event fails yet. The next requests have half as many events each time, until the event at fault
+ *   is alone in a request. That event then fails.
+ * After each stored request, the next one may have more events again (GROWTH).
  */
 export class TopicQueue {
   readonly name: string;
@@ -63,12 +63,12 @@ export class TopicQueue {
   giveUp(event: Pending): Progress {
     const { lastFailure } = this;
     if (this.#waiting.delete(event) || !this.#underWay) return { mayBeDone: false, lastFailure };
-    this.#underWay.giveUp(event);
+    this.#underWay.giveUp();
     return this.#underWay.attempts;
   }
 
-  /** Sends the next request. If it is refused because of one event, puts the others back to the front of the queue. */
-  async send(transport: Transport): Promise<{ stored: readonly Pending[] } | Refusal> {
+  /** Sends the next request. */
+  async send(transport: Transport): Promise<Outcome> {
     const events = this.#take();
     if (events.length === 0) return { stored: [] };
     const group = new Group(events);
@@ -78,12 +78,14 @@ export class TopicQueue {
       this.#maxEvents = Math.min(EVENTS_PER_REQUEST, Math.ceil(this.#maxEvents * GROWTH));
       return { stored: group.events };
     } catch (error) {
-      return this.#refused(group.events, error, group.givenUp);
+      const isOfOne = error instanceof ProblemError && OF_ONE_EVENT.has(error.code);
+      return isOfOne ? this.#split(group.events, error) : { refused: group.events, error };
     } finally {
       this.#underWay = undefined;
     }
   }
 
+  /** Removes the events of the next request from the queue. */
   #take(): Pending[] {
     const events: Pending[] = [];
     const [first] = this.#waiting;
@@ -99,18 +101,11 @@ export class TopicQueue {
     return events;
   }
 
-  /**
-   * The bus has refused a request with these events. Returns those that have failed. Puts the others back to the front.
-   * - If the error is not about a single event, all events have failed.
-   * - If the error says which event is at fault, this event has failed.
-   * - Otherwise no event has failed yet. The next requests have half as many events each time, until the event at fault
-   *   is alone in a request.
-   */
-  #refused(events: readonly Pending[], error: unknown, givenUp: ReadonlySet<Pending>): Refusal {
-    if (!(error instanceof ProblemError) || !OF_ONE_EVENT.has(error.code)) return { refused: events, error };
-    const index = Number(error.members.index);
-    const bad = events.length === 1 ? events[0] : events[index];
-    const others = events.filter((event) => event !== bad && !givenUp.has(event));
+  /** Called when a request with these events was refused because of one of them. */
+  #split(events: readonly Pending[], error: ProblemError): Outcome {
+    const index = events.length === 1 ? 0 : Number(error.members.index);
+    const bad = events[index];
+    const others = events.filter((event) => event !== bad && !event.isGivenUp);
     this.#waiting = new Set([...others, ...this.#waiting]);
     if (events.length > 1) this.#maxEvents = bad && index > 0 ? index : Math.ceil(events.length / 2);
     return { refused: bad ? [bad] : [], error: aboutOne(error) };
