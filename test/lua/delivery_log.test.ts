@@ -167,6 +167,35 @@ describe('the delivery log', () => {
     }
   });
 
+  test('is listed past thousands of writes whose records are gone, by pages that are short', async () => {
+    const { redis: commands, keys } = redis.store;
+    const beganUs = Date.now() * 1000 - 60_000_000;
+    const writes = Array.from({ length: 4500 }, (_, i) => `${beganUs + 1000 + i}\nquiet`);
+    await commands.rpush(
+      keys.deliveries_trail('taken'),
+      `${beganUs - 1}\nbusy`,
+      `${beganUs}\nquiet`,
+      ...writes,
+    );
+    await commands.rpush(
+      keys.deliveries_taken('quiet'),
+      'old-----------------',
+      `${beganUs + 1},1,1,1,null,9,1,200,5`,
+    );
+    await commands.zadd(keys.deliveries_logs(), 0, 'taken quiet');
+    await take('busy', 1, 100_000);
+    const found: number[] = [];
+    for (let place = {}; ; ) {
+      const page = { clients: [], state: 'taken', sinceMs: 0, limit: 5, ...place };
+      const { entries, nextMs, nextId, looked } = await redis.store.run('list_deliveries', page);
+      assert.ok(looked < 2100, String(looked));
+      found.push(entries.length);
+      if (nextMs === undefined) break;
+      place = { placeMs: Number(nextMs), placeId: nextId };
+    }
+    assert.deepEqual(found, [1, 0, 1]);
+  });
+
   test('keeps the last failures of a batch as far as they are short', async () => {
     await bus.publish('zz', 'busy', ['e']);
     const attempt = (at: number, length: number) =>
