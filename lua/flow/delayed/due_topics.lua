@@ -4,7 +4,7 @@ that publishes to them.
 
 A client is a table here. `unread` lists its topics by the time of their first event; those from `unread_at` on are not
 read yet. `read_topics` has those that were read and have due events. `next_topic` is the one whose next event is due
-first; it is nil if no event is due. `work` is how much of the script call's time the client has used (in µs).
+first; it is nil if no event is due. The script adds to this table how much of its time the client has used.
 ]]
 local agenda = include('flow/agenda')
 local calls = include('store/calls')
@@ -19,7 +19,7 @@ local MAX_TOPICS = 1200
 
 -- Sets `topic.entry` and `topic.due_ms` to the entry and the time of the topic's next delayed event. After the last
 -- one, `due_ms` is infinite.
-function due_topics.go_on(topic)
+local function go_to_next_event(topic)
   if topic.at >= #topic.entries then
     topic.entries = redis.call('ZRANGE', topic.due, topic.read, topic.read + DELAYED_PER_READ - 1, 'WITHSCORES')
     topic.at, topic.read = 0, topic.read + #topic.entries / 2
@@ -28,27 +28,18 @@ function due_topics.go_on(topic)
   topic.at = topic.at + 2
 end
 
--- Creates the table in which a script call notes what it reads of a topic's delayed events. Throws if a key that
--- publishing needs has the wrong type, because a later error would hold up events of other topics. If Redis was killed
--- while it stored an event, the event has an entry in the sorted set, but no text in the hash. Some fields:
---   intake_topic   the topic as the intake has it (intake.lua)
---   taken_entries  the entries that the call takes from the sorted set
---   ids            the ids of the events of these entries
---   late_ms        how late each event with a text is
---   held_bytes     the memory that the events with a text took while they were delayed
---   subscribers    how many subscribers the topic has in this partition
---   is_begun       true if this call has begun to take events of the topic (publish_delayed.lua)
+-- Returns the place of a script call in a topic's delayed events. `intake_topic` is the topic as the intake has it
+-- (intake.lua), and `subscribers` how many subscribers it has in this partition. Throws if a key that publishing needs
+-- has the wrong type, because a later error would hold up events of other topics.
 local function read_topic(call, intake_topic)
-  local keys = call.keys
-  redis.call('HLEN', keys.delayed_events(intake_topic.name))
+  local keys, name = call.keys, intake_topic.name
   local topic = {
-    intake_topic = intake_topic,
-    due = keys.delayed_due(intake_topic.name), hash = keys.delayed_events(intake_topic.name),
-    subscribers = redis.call('SCARD', keys.topic_subscribers(intake_topic.name)),
+    intake_topic = intake_topic, due = keys.delayed_due(name), hash = keys.delayed_events(name),
+    subscribers = redis.call('SCARD', keys.topic_subscribers(name)),
     entries = {}, at = 0, read = 0,
-    taken_entries = {}, ids = {}, late_ms = {}, held_bytes = 0,
   }
-  due_topics.go_on(topic)
+  redis.call('HLEN', topic.hash)
+  go_to_next_event(topic)
   return topic
 end
 
@@ -97,6 +88,12 @@ function due_topics.find_next_topic(call, intake_state, client)
   end
 end
 
+-- Leaves the next event of a client, which the call has taken, and goes to the one after it.
+function due_topics.go_on(call, intake_state, client)
+  go_to_next_event(client.next_topic)
+  due_topics.find_next_topic(call, intake_state, client)
+end
+
 -- Reads only the publisher, because a call looks at many more topics than it publishes events of.
 local function publisher_of(call, name)
   return redis.call('HGET', call.keys.topic(name), 'publisher')
@@ -115,7 +112,7 @@ function due_topics.clients(call)
     if token then
       local client = by_token[token]
       if not client then
-        client = { unread = {}, unread_at = 1, read_topics = {}, next_topic = nil, work = 0 }
+        client = { unread = {}, unread_at = 1, read_topics = {}, next_topic = nil }
         by_token[token] = client
         clients[#clients + 1] = client
       end

@@ -10,7 +10,7 @@ wait for another partition (outboxes.lua), is tried again after a second.
 
 All clients with due events have equal parts of the budget, so that a client with many events does not keep others
 waiting. The next event is always the one that is due first, of the clients that have used the fewest whole parts
-(`next_client`). So the events of one client stay in the order of their time, and those of all clients do until one has
+(`is_before`). So the events of one client stay in the order of their time, and those of all clients do until one has
 used its part. Example: A has 1,000 events that are due at 10:00, B has two that are due at 10:01, and the budget is
 2,500. So each part is 1,250. First come events of A, until they have taken 1,250, then both of B, then A's again,
 because B has no more.
@@ -37,115 +37,130 @@ local WORK_OF = { topic = 40, subscriber = 12, event = 6, copy = 0.4, byte = 0.0
 -- Maximum clients whose events one script call publishes.
 local MAX_CLIENTS = 16
 
--- Takes the next event of a topic, and returns its text. If Redis was killed while the event was stored, the text may
--- be missing. Then returns nothing, and the script's reply names the event in `lost`.
-local function take_entry(call, progress, topic)
-  local id = delayed.id_of(topic.entry)
-  topic.taken_entries[#topic.taken_entries + 1] = topic.entry
-  topic.ids[#topic.ids + 1] = id
-  local value = redis.call('HGET', topic.hash, id)
-  if not value then
-    progress.lost[#progress.lost + 1] = { topic = topic.intake_topic.name, id = id }
-    return
+-- Returns the work for a topic and its subscribers, before the first event of the topic is taken.
+local function work_to_begin(topic)
+  return WORK_OF.topic + topic.subscribers * WORK_OF.subscriber
+end
+
+-- Returns the clients whose events this call publishes. Also returns true if further clients may have due events.
+local function choose_clients(call, intake_state, first_client)
+  local all, is_left = due_topics.clients(call)
+  local clients = {}
+  for i = 1, math.min(#all, MAX_CLIENTS) do
+    local client = all[(first_client + i - 1) % #all + 1]
+    due_topics.find_next_topic(call, intake_state, client)
+    if client.next_topic then
+      -- The first client counts as having used less than the others until its first topic is begun. So it begins.
+      client.work, client.used_parts = 0, #clients == 0 and -1 or 0
+      clients[#clients + 1] = client
+    end
   end
-  local text = delayed.text_of(value)
-  topic.late_ms[#topic.late_ms + 1] = call.now_ms - topic.due_ms
-  topic.held_bytes = topic.held_bytes + delayed.bytes_of(#text)
-  return text
+  return clients, is_left or #all > MAX_CLIENTS
+end
+
+-- Returns the state of a script call (`progress`). `work` is the work that is done, `max_work` the budget, and `part`
+-- the part of the budget that each client has. `taken` has by the name of each topic what is taken of it: the `entries`
+-- and `ids` to remove, and, for events that are not lost, how late each is (`late_ms`) and their memory (`held_bytes`).
+--
+-- If the first topic costs more than half of the budget, the budget becomes twice its cost, to leave room for events.
+-- Example: a topic with 1,000 subscribers costs 40 + 1,000 × 12 = 12,040 µs, so the budget becomes 24,080 µs.
+local function begin(intake_state, clients)
+  local max_work = clients[1] and math.max(MAX_WORK, 2 * work_to_begin(clients[1].next_topic)) or MAX_WORK
+  local part = max_work / #clients
+  return { intake_state = intake_state, work = 0, max_work = max_work, part = part, taken = {}, lost = {} }
 end
 
 local function count_work(progress, client, work)
   progress.work, client.work = progress.work + work, client.work + work
+  client.used_parts = math.floor(client.work / progress.part)
 end
 
--- Counts the work for a topic and its subscribers, before the first event of the topic is taken. Returns false, and
--- begins nothing, if the call would need more than its budget (µs of Redis).
---
--- The first topic of a call is always accepted. If it costs more than half of the budget, the budget becomes twice its
--- cost, to leave room for events. Example: a topic with 1,000 subscribers costs 40 + 1,000 × 12 = 12,040 µs, so the
--- budget becomes 24,080 µs.
-local function begin_topic(progress, client, topic)
-  if topic.is_begun then return true end
-  local work = WORK_OF.topic + topic.subscribers * WORK_OF.subscriber
-  if progress.work == 0 then
-    progress.max_work = math.max(MAX_WORK, 2 * work)
-  elseif progress.work + work > progress.max_work then
-    return false
-  end
-  topic.is_begun = true
-  progress.begun[#progress.begun + 1] = topic
+-- Begins to take events of a client's next topic, unless this is done already. Returns false if the topic would cost
+-- more than what is left of the budget.
+local function begin_topic(progress, client)
+  local name, work = client.next_topic.intake_topic.name, work_to_begin(client.next_topic)
+  if progress.taken[name] then return true end
+  if progress.work + work > progress.max_work then return false end
+  progress.taken[name] = { entries = {}, ids = {}, late_ms = {}, held_bytes = 0 }
   count_work(progress, client, work)
   return true
 end
 
--- Chooses the client whose events are published next. Each client has an equal part of the budget, and gets another one
--- when it has used it. Of the clients that have used the fewest parts, the one with the earliest event is chosen.
--- Returns the client, `until_ms` and `until_work`. The caller must choose again when the client's next event is later
--- than `until_ms`, or when its work reaches `until_work`. Returns nothing if no event is due.
-local function next_client(progress, clients)
-  local part, chosen, least_parts, until_ms = progress.max_work / #clients, nil, math.huge, math.huge
-  for _, client in ipairs(clients) do
-    local topic, used_parts = client.next_topic, math.floor(client.work / part)
-    if topic and used_parts < least_parts then
-      chosen, least_parts, until_ms = client, used_parts, math.huge
-    elseif topic and used_parts == least_parts then
-      local other = client
-      if topic.due_ms < chosen.next_topic.due_ms then chosen, other = client, chosen end
-      until_ms = math.min(until_ms, other.next_topic.due_ms)
-    end
-  end
-  return chosen, until_ms, (least_parts + 1) * part
+-- Returns true if the next event of the client `one` is published before that of `other`.
+local function is_before(one, other)
+  if one.used_parts ~= other.used_parts then return one.used_parts < other.used_parts end
+  return one.next_topic.due_ms < other.next_topic.due_ms
 end
 
--- Takes events of `client.next_topic`, until the client's next event is one of another topic, `next_client` must choose
--- again (see there), or the budget is spent.
-local function take(call, progress, client, until_ms, until_work)
+-- Returns the client whose events are published next, and the client that follows. They are nil if there are none.
+local function next_clients(clients)
+  local first, second
+  for _, client in ipairs(clients) do
+    if client.next_topic and (not first or is_before(client, first)) then
+      first, second = client, first
+    elseif client.next_topic and (not second or is_before(client, second)) then
+      second = client
+    end
+  end
+  return first, second
+end
+
+-- Takes the next event of a topic, and returns its text. If Redis was killed while the event was stored, the text may
+-- be missing. Then returns nothing, and the script's reply names the event in `lost`.
+local function take_event(call, progress, topic)
+  local name, id = topic.intake_topic.name, delayed.id_of(topic.entry)
+  local taken = progress.taken[name]
+  taken.entries[#taken.entries + 1], taken.ids[#taken.ids + 1] = topic.entry, id
+  local value = redis.call('HGET', topic.hash, id)
+  if not value then
+    progress.lost[#progress.lost + 1] = { topic = name, id = id }
+    return
+  end
+  local text = delayed.text_of(value)
+  taken.late_ms[#taken.late_ms + 1] = call.now_ms - topic.due_ms
+  taken.held_bytes = taken.held_bytes + delayed.bytes_of(#text)
+  return text
+end
+
+-- Takes events of a client's next topic, until another topic or the client `following` is next, or the budget is spent.
+-- Comparing all clients for each event, instead of these two, takes a burst of 16 clients 40 % more time.
+local function take_events(call, progress, client, following)
   local topic, texts = client.next_topic, {}
   repeat
-    local text = take_entry(call, progress, topic)
+    local text = take_event(call, progress, topic)
     texts[#texts + 1] = text
     count_work(progress, client, WORK_OF.event + topic.subscribers * WORK_OF.copy
       + (1 + topic.subscribers) * #(text or '') * WORK_OF.byte)
-    due_topics.go_on(topic)
-    due_topics.find_next_topic(call, progress.intake_state, client)
-  until client.next_topic ~= topic or topic.due_ms > until_ms or client.work >= until_work
+    due_topics.go_on(call, progress.intake_state, client)
+  until client.next_topic ~= topic or following and is_before(following, client)
     or progress.work >= progress.max_work
   if #texts > 0 then intake.add_texts(call, progress.intake_state, topic.intake_topic, texts) end
 end
 
--- Takes due events until the call's budget of work is spent. Returns true if due events are left.
-local function take_all(call, progress, first_client)
-  local all, is_left = due_topics.clients(call)
-  local clients = {}
-  for i = 1, math.min(#all, MAX_CLIENTS) do
-    clients[i] = all[(first_client + i - 1) % #all + 1]
-    due_topics.find_next_topic(call, progress.intake_state, clients[i])
-  end
-  local begins = clients[1]
-  local client, until_ms, until_work = next_client(progress, clients)
-  -- Only the first event of the client that begins comes out of turn.
-  if begins and begins.next_topic then client, until_ms = begins, 0 end
+-- Takes due events until the budget is spent. Returns true if it does not suffice for all.
+local function take_all(call, progress, clients)
+  local client, following = next_clients(clients)
   while client do
-    if not begin_topic(progress, client, client.next_topic) then return true end
-    take(call, progress, client, until_ms, until_work)
-    if progress.work >= progress.max_work then return true end
-    client, until_ms, until_work = next_client(progress, clients)
+    if progress.work >= progress.max_work or not begin_topic(progress, client) then return true end
+    take_events(call, progress, client, following)
+    client, following = next_clients(clients)
   end
-  return is_left or #all > #clients
+  return false
 end
 
 return function(call, args)
   local intake_state = intake.begin(args)
-  local progress = { intake_state = intake_state, begun = {}, work = 0, max_work = MAX_WORK, lost = {} }
-  local is_left = take_all(call, progress, args.first_client)
+  local clients, has_others = choose_clients(call, intake_state, args.first_client)
+  local progress = begin(intake_state, clients)
+  local is_left = take_all(call, progress, clients) or has_others
   storing.store(call, args.uid_seed, progress.intake_state)
   local published = {}
-  for i, topic in ipairs(progress.begun) do
-    local intake_topic = topic.intake_topic
-    delayed.remove(call, intake_topic.publisher, intake_topic.name, topic.taken_entries, topic.ids, topic.held_bytes)
-    published[i] = {
-      topic = intake_topic.name, events = intake_topic.events, bytes = intake_topic.bytes,
-      subscribers = table.concat(intake_topic.subscribers or {}, '\n'), late_ms = topic.late_ms,
+  for name, taken in pairs(progress.taken) do
+    local topic = intake_state.topics[name]
+    delayed.remove(call, topic.publisher, name, taken.entries, taken.ids, taken.held_bytes)
+    published[#published + 1] = {
+      topic = name, events = topic.events, bytes = topic.bytes,
+      subscribers = table.concat(topic.subscribers or {}, '\n'), late_ms = taken.late_ms,
     }
   end
   return { published = published, lost = progress.lost, is_left = is_left }
