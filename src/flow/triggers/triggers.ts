@@ -81,41 +81,28 @@ export class Triggers {
     decide: (stored: StoredTrigger | undefined, nowMs: number) => Wanted,
   ): Promise<PutOutcome> {
     const home = this.#partitions.ofTopic(topic);
+    const { all, control } = this.#partitions;
     for (let tries = 0; tries < MAX_TRIES; tries++) {
-      const found = await this.#lookUp(trigger);
-      const here = found.find(({ partition }) => partition === home) as Found;
-      const there = found.filter(({ stored }) => stored);
-      const moving = there.find(({ stored }) => stored?.state.moving);
-      if (moving && (await this.#finishMove(trigger, moving.partition))) continue;
-      if (there.length > 1) {
-        await this.#keepOne(trigger);
-        continue;
-      }
-      const { partition: from, stored, nowMs } = there[0] ?? here;
-      const { definition, isPaused, due } = decide(stored, nowMs);
-      const keepsNext = due === 'keep';
+      const { partition: from, stored, nowMs } = await this.#keepOne(trigger, home);
       const args = {
         ...this.#limits,
+        maxClientBytes: this.#limits.maxClientTriggerBytes,
         ...trigger,
         isFixed,
         topic,
-        isPaused,
-        keepsNext,
-        nextAt: keepsNext ? undefined : due.nextMs,
         before: stored && revisionOf(stored.text),
-        definition: definitionText(uid(), definition),
-        maxClientBytes: this.#limits.maxClientTriggerBytes,
+        ...storing(decide(stored, nowMs)),
       };
-      const outcome =
-        from === home
-          ? await home.run('put_trigger', { ...args, step: 'put' })
-          : await this.#move(from, home, args);
+      const isMove = from !== home;
+      const outcome = isMove
+        ? await this.#move(from, home, args)
+        : await home.run('put_trigger', { ...args, step: 'put' });
       if (outcome === 'conflict') continue;
-      const { control } = this.#partitions;
       const isUnknown = outcome === 'client_not_found' && home !== control;
       if (isUnknown && (await addCopy(control, home, trigger.client))) continue;
-      const isNewHere = outcome === 'created' || (outcome === 'changed' && from !== home);
-      if (isNewHere && !(await this.#keepOne(trigger))) continue;
+      // Meanwhile another call may have put the trigger in another partition, or have removed it.
+      const isNewHere = outcome === 'created' || (outcome === 'changed' && isMove);
+      if (isNewHere && all.length > 1 && !(await this.#keepOne(trigger, home)).stored) continue;
       return outcome;
     }
     throw new Error(`the trigger ${trigger.name} was replaced ${MAX_TRIES} times while it was to be`);
@@ -142,21 +129,21 @@ export class Triggers {
   }
 
   /**
-   * Removes a trigger from all partitions but one. A trigger is in two partitions if two calls at the same time gave it
-   * topics in different partitions. Returns false if no partition has the trigger any more, because another call
-   * removed it.
-   *
-   * A trigger with the field `moving` is first moved to the partition of its new topic. If that partition has a trigger
-   * of this name already, the script `receive_trigger` decides which of the two stays.
+   * Leaves a trigger in one partition at most, and resolves with what this partition has, or `home` if none has the
+   * trigger. Several partitions may have it after interrupted calls, or calls at the same time:
+   * - A trigger with the field `moving` is moved to the partition of its new topic, unless the client is not known
+   *   there. If that partition has a trigger of this name already, the script `receive_trigger` decides which of the
+   *   two stays.
+   * - A trigger that got topics in different partitions is removed from all partitions but the first.
    */
-  async #keepOne(trigger: TriggerName): Promise<boolean> {
-    if (this.#partitions.all.length === 1) return true;
+  async #keepOne(trigger: TriggerName, home: Partition): Promise<Found> {
     for (;;) {
-      const there = (await this.#lookUp(trigger)).filter(({ stored }) => stored);
+      const found = await this.#lookUp(trigger);
+      const there = found.filter(({ stored }) => stored);
       const moving = there.find(({ stored }) => stored?.state.moving);
-      if (there.length > 1 && moving && (await this.#finishMove(trigger, moving.partition))) continue;
-      const [kept, ...others] = there;
-      if (others.length === 0) return kept !== undefined;
+      if (moving && (await this.#finishMove(trigger, moving.partition))) continue;
+      const [kept = found[home.index] as Found, ...others] = there;
+      if (others.length === 0) return kept;
       // Removes only the revision that was found. Meanwhile another call may have removed it, and moved `kept` to this
       // partition.
       const remove = ({ partition, stored }: Found) =>
@@ -213,4 +200,10 @@ export class Triggers {
     }
     return triggers;
   }
+}
+
+/** Returns the arguments of `put_trigger` that say what to store. */
+function storing({ definition, isPaused, due }: Wanted) {
+  const next = due === 'keep' ? { keepsNext: true } : { keepsNext: false, nextAt: due.nextMs };
+  return { definition: definitionText(uid(), definition), isPaused, ...next };
 }
