@@ -5,21 +5,30 @@ import type { Route } from '../routing/route.ts';
 import type { ApiCalls } from './api_calls.ts';
 import { ago, count, exactDuration, number } from './format.ts';
 import { pathOf } from './links.ts';
-import { boxes, table } from './parts.ts';
-import { type Ruled, ruledPages } from './ruled_pages.ts';
+import { boxes, type Columns, table } from './parts.ts';
+import { change, listing, pageOfOne, removal } from './ruled_pages.ts';
 
 type Join = JoinReport & { keys: OpenKey[] };
 
-const RULED: Ruled<JoinReport, Join> = {
-  what: 'join',
-  title: 'Joins',
-  example: {
-    sources: [{ topic: 'orders_paid' }, { topic: 'parcels_packed', count: 2 }],
-    by: 'data.order_id',
-    then: { topic: 'orders_ready', type: 'update' },
-    within: 86_400_000,
-  },
-  columns: (nowMs, isOwn) => [
+const EXAMPLE = {
+  sources: [{ topic: 'orders_paid' }, { topic: 'parcels_packed', count: 2 }],
+  by: 'data.order_id',
+  then: { topic: 'orders_ready', type: 'update' },
+  within: 86_400_000,
+};
+
+/** The listing of joins, and a page for each join with its open keys: those that still wait for a source. */
+export function joinsPages(api: ApiCalls): Route[] {
+  return [
+    listing(api, 'join', EXAMPLE, columns),
+    pageOfJoin(api),
+    change(api, 'join', rulesOf),
+    removal(api, 'join'),
+  ];
+}
+
+function columns(nowMs: number, isOwn: boolean): Columns<JoinReport> {
+  return [
     { name: 'Join', cell: linkTo },
     !isOwn && { name: 'Client', cell: ({ client }) => html`<span class="mono">${client}</span>` },
     { name: 'Waits for', cell: sourcesOf },
@@ -28,18 +37,20 @@ const RULED: Ruled<JoinReport, Join> = {
     { name: 'Oldest', cell: ({ oldest }) => oldest !== null && ago(oldest, nowMs) },
     { name: 'Completed', isAmount: true, cell: ({ completed }) => number(completed) },
     { name: 'Expired', isAmount: true, cell: ({ expired }) => number(expired) },
-  ],
-  rulesOf({ sources, by, then, within, on_expiry }): Record<keyof JoinRules, unknown> {
-    return { sources, by, then, within, on_expiry };
-  },
-  shown,
-  warning: ({ open, events }) =>
-    `Forgets ${count(open, 'open key')} and ${count(events.queued, 'queued event')}.`,
-};
+  ];
+}
 
-/** The listing of joins, and a page for each join with its open keys: those that still wait for a source. */
-export function joinsPages(api: ApiCalls): Route[] {
-  return ruledPages(api, RULED);
+function pageOfJoin(api: ApiCalls): Route {
+  return pageOfOne(api, 'join', async (call) => {
+    const asked = { params: call.params, query: { client: call.query.client } };
+    const { body: join } = await api.call<Join>('GET /joins/:name', call, asked);
+    const warning = `Forgets ${count(join.open, 'open key')} and ${count(join.events.queued, 'queued event')}.`;
+    return { now: shown(join, await api.nowMs()), rules: rulesOf(join), warning };
+  });
+}
+
+function rulesOf({ sources, by, then, within, on_expiry }: Join): Record<keyof JoinRules, unknown> {
+  return { sources, by, then, within, on_expiry };
 }
 
 function linkTo({ name, client }: JoinReport): Html {
@@ -53,7 +64,7 @@ function sourcesOf({ sources }: JoinReport): Content {
   );
 }
 
-function shown(join: Join, _acts: Content, nowMs: number): Html {
+function shown(join: Join, nowMs: number): Html {
   const figures = boxes([
     ['Open keys', number(join.open)],
     ['Oldest', join.oldest === null ? '–' : ago(join.oldest, nowMs)],

@@ -23,34 +23,9 @@ import {
   wasField,
 } from './parts.ts';
 
-/**
- * How the pages of triggers and those of joins differ: the rest of their code is shared. `Listed` is an entry of the
- * list, and `Whole` is a trigger or join with all fields.
- */
-export interface Ruled<Listed, Whole> {
-  what: What;
-  title: string;
-  example: object;
-  /** The columns of the list. `isOwn` is true if the visitor is a client, whose list has only its own entries. */
-  columns(nowMs: number, isOwn: boolean): Columns<Listed>;
-  /** Returns the part of an entry that `columns` needs, to save memory. Without it, `columns` gets whole entries. */
-  keep?: (entry: never) => Listed;
-  /** Query parameters of the API call that reads one trigger or join, besides `client`. */
-  query?: Record<string, string>;
-  /** Returns all fields that a PUT takes. A form that changes one sends all: the PUT resets what is left out. */
-  rulesOf(one: Whole): object;
-  /**
-   * Returns the part of the page of a trigger or join that the browser fetches again every two seconds. `acts` are
-   * forms to show in it.
-   */
-  shown(one: Whole, acts: Content, nowMs: number): Content;
-  /**
-   * Returns the forms that act on `one`, such as one that pauses a trigger; `shown` gets them as `acts`. They post to
-   * paths below `path`. Each must contain `own`: hidden fields that name the trigger or join.
-   */
-  acts?(call: PageCall, path: string, one: Whole, own: Html): Content;
-  warning(one: Whole): string;
-}
+// What the pages of triggers and those of joins share.
+
+const TITLE = { trigger: 'Trigger', join: 'Join' } as const;
 
 type AnyFormCall = Pick<Call<Role, unknown, unknown, AnyFields>, 'body' | 'about'>;
 
@@ -62,54 +37,69 @@ export function auditedOwner({ body, about }: AnyFormCall, name: string): { clie
 }
 
 /**
- * Returns the pages of triggers or joins: a listing and a page for each, with forms to make, change and remove them.
+ * Makes the route of the page that lists triggers or joins, with a form for a new one that shows `example`. `columns`
+ * gets the time, and `isOwn`: true if the visitor is a client, whose list has only its own entries. `keep` returns the
+ * part of an entry that `columns` needs, to save memory. Without it, `columns` gets whole entries.
  */
-export function ruledPages<Listed, Whole>(api: ApiCalls, ruled: Ruled<Listed, Whole>): Route[] {
-  return [listing(api, ruled), pageOfOne(api, ruled), change(api, ruled), removal(api, ruled.what)];
-}
-
-function listing<Listed, Whole>(api: ApiCalls, ruled: Ruled<Listed, Whole>): Route {
-  const { what, title, keep } = ruled;
+export function listing<Listed>(
+  api: ApiCalls,
+  what: What,
+  example: object,
+  columns: (nowMs: number, isOwn: boolean) => Columns<Listed>,
+  keep?: (entry: never) => Listed,
+): Route {
   const path = `/console/${what}s` as const;
+  const title = `${TITLE[what]}s`;
   const about = { path, roles: ALL, title, name: `GET /${what}s`, keep, liveId: `${what}s` };
   return listingPage<Listed>(api, about, (call, nowMs) => ({
-    columns: ruled.columns(nowMs, call.caller.role === 'client'),
+    columns: columns(nowMs, call.caller.role === 'client'),
     empty: call.query.client
       ? html`This client has no ${what}. <a href="${path}">Show all</a>.`
       : html`There is no ${what} yet. A client makes one by <code>PUT /${what}s/:name</code>.`,
-    below:
-      mayChange(api, call, what) && rulesForm(call, what, ruled.example, (fields) => naming(call, fields)),
+    below: mayChange(api, call, what) && rulesForm(call, what, example, (fields) => naming(call, fields)),
   }));
 }
 
-function pageOfOne<Listed, Whole>(api: ApiCalls, ruled: Ruled<Listed, Whole>): Route {
-  const { what } = ruled;
+/** What the page of a trigger or join shows. */
+interface Shown {
+  /** The part that the browser fetches again every two seconds. */
+  now: Content;
+  /** All fields that a PUT takes. A form that changes one sends all: the PUT resets what is left out. */
+  rules: object;
+  /** What its removal does. */
+  warning: string;
+}
+
+type NamedCall = Call<Role, { name: string }, Record<string, string | undefined>>;
+
+/**
+ * Makes the route of the page of a trigger or join, with forms that change and remove it. `show` gets `own`: hidden
+ * fields that name it. Each form in the page must contain them.
+ */
+export function pageOfOne(
+  api: ApiCalls,
+  what: What,
+  show: (call: NamedCall, own: Html) => Promise<Shown>,
+): Route {
   return page(`/console/${what}s/:name`, ALL, {
     params: nameOf(what),
     query: ANY_QUERY,
     async show(call) {
       const { name } = call.params;
       const { client, done } = call.query;
-      if (!client && call.caller.role !== 'client') return askWhose(ruled, name);
-      const { body } = await api.call<Whole>(`GET /${what}s/:name`, call, {
-        params: { name },
-        query: { client, ...ruled.query },
-      });
+      if (!client && call.caller.role !== 'client') return askWhose(what, name);
       const own = hidden({ name, client });
-      const isChangeable = mayChange(api, call, what);
-      const rules = ruled.rulesOf(body);
-      const ownPath = pathOf(what, name, undefined);
-      const acts = isChangeable && ruled.acts?.(call, ownPath, body, own);
+      const { now, rules, warning } = await show(call, own);
       return {
-        title: `${what === 'trigger' ? 'Trigger' : 'Join'} ${name}`,
+        title: `${TITLE[what]} ${name}`,
         current: `/console/${what}s`,
         body: [
           done && EVENT_WAS_PUBLISHED,
-          live(what, pathOf(what, name, client), ruled.shown(body, acts, await api.nowMs())),
-          isChangeable && rulesForm(call, what, rules, () => [own, wasField(rules)], name),
+          live(what, pathOf(what, name, client), now),
+          mayChange(api, call, what) && rulesForm(call, what, rules, () => [own, wasField(rules)], name),
           api.allows(`DELETE /${what}s/:name`, call) &&
-            confirmed(call, `Remove this ${what}…`, ruled.warning(body), {
-              action: `${ownPath}/remove`,
+            confirmed(call, `Remove this ${what}…`, warning, {
+              action: `${pathOf(what, name, undefined)}/remove`,
               does: `Remove ${name}`,
               content: (fields) => [typeIt(fields, name), own],
             }),
@@ -123,14 +113,14 @@ function pageOfOne<Listed, Whole>(api: ApiCalls, ruled: Ruled<Listed, Whole>): R
  * Returns the page for an address that lacks the client, as if typed by hand. Several clients may have a trigger or
  * join of this name.
  */
-function askWhose({ what, title }: { what: What; title: string }, name: string): Page {
+function askWhose(what: What, name: string): Page {
   const list = `/console/${what}s`;
   return {
     title: `Whose ${what}?`,
     current: list,
     status: 400,
     body: html`<h1>Whose ${what}?</h1>
-<p>Each client may have a ${what} called <span class="mono">${name}</span>. Choose one in the list: <a href="${list}">${title}</a>.</p>`,
+<p>Each client may have a ${what} called <span class="mono">${name}</span>. Choose one in the list: <a href="${list}">${TITLE[what]}s</a>.</p>`,
   };
 }
 
@@ -142,7 +132,10 @@ function mayChange(api: ApiCalls, call: PageCall, what: What): boolean {
   return api.allows(`PUT /${what}s/:name`, call);
 }
 
-function change<Listed, Whole>(api: ApiCalls, { what, rulesOf }: Ruled<Listed, Whole>): Route {
+/**
+ * Makes the route of the form that makes or changes a trigger or join. `rulesOf` returns the rules that its page shows.
+ */
+export function change<Whole>(api: ApiCalls, what: What, rulesOf: (one: Whole) => object): Route {
   const notFound = `${what}_not_found` as const;
   return action(`/console/${what}s`, BOTH, {
     action: `${what}.put`,
@@ -182,7 +175,7 @@ function change<Listed, Whole>(api: ApiCalls, { what, rulesOf }: Ruled<Listed, W
   }
 }
 
-function removal(api: ApiCalls, what: What): Route {
+export function removal(api: ApiCalls, what: What): Route {
   return action(`/console/${what}s/:name/remove`, BOTH, {
     action: `${what}.delete`,
     params: nameOf(what),

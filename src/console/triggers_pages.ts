@@ -7,8 +7,8 @@ import { readableJson } from './fields.ts';
 import { ago, exactDuration, number } from './format.ts';
 import { pathOf } from './links.ts';
 import { action } from './page.ts';
-import { boxes, form } from './parts.ts';
-import { auditedOwner, nameOf, type Ruled, ruledPages } from './ruled_pages.ts';
+import { boxes, type Columns, form } from './parts.ts';
+import { auditedOwner, change, listing, nameOf, pageOfOne, removal } from './ruled_pages.ts';
 
 const PATH = '/console/triggers';
 /** Number of the next firings that the page of a trigger shows. */
@@ -18,44 +18,20 @@ type Trigger = TriggerReport & { preview?: number[] };
 /** A trigger without its event, which may be long. */
 type Listed = Omit<TriggerReport, 'event'>;
 
-const RULED: Ruled<Listed, Trigger> = {
-  what: 'trigger',
-  title: 'Triggers',
-  example: {
-    topic: 'reports',
-    event: { type: 'noop', url: 'https://shop.example.com/reports/daily' },
-    schedule: { cron: '0 9 * * MON-FRI', timezone: 'Europe/London' },
-  },
-  columns: (nowMs, isOwn) => [
-    { name: 'Trigger', cell: linkTo },
-    { name: 'State', cell: triggerState },
-    !isOwn && { name: 'Client', cell: ({ client }) => client && html`<span class="mono">${client}</span>` },
-    { name: 'When', cell: scheduleOf },
-    { name: 'Publishes to', cell: ({ topic }) => html`<span class="mono">${topic}</span>` },
-    { name: 'Next', cell: ({ next_at }) => next_at !== null && ago(next_at, nowMs) },
-    { name: 'Last', cell: ({ last_at }) => ago(last_at, nowMs) },
-    { name: 'Fired when due', isAmount: true, cell: ({ fired }) => number(fired) },
-    { name: 'Missed', isAmount: true, cell: ({ missed }) => number(missed) },
-  ],
-  keep: ({ event: _, ...listed }: Trigger): Listed => listed,
-  query: { preview: PREVIEW },
-  rulesOf,
-  shown,
-  acts(call: PageCall, path: string, { paused }: Trigger, content: Html) {
-    const does = paused ? 'Resume' : 'Pause';
-    return [
-      form(call, { action: `${path}/fire`, does: 'Fire now', content }),
-      form(call, { action: `${path}/${does.toLowerCase()}`, does, content }),
-    ];
-  },
-  warning: () => 'It fires no more. What it published stays.',
+const EXAMPLE = {
+  topic: 'reports',
+  event: { type: 'noop', url: 'https://shop.example.com/reports/daily' },
+  schedule: { cron: '0 9 * * MON-FRI', timezone: 'Europe/London' },
 };
 
 /** The listing of triggers, and a page for each trigger with the next times at which it fires. */
 export function triggersPages(api: ApiCalls): Route[] {
   const params = nameOf('trigger');
   return [
-    ...ruledPages(api, RULED),
+    listing(api, 'trigger', EXAMPLE, columns, ({ event: _, ...listed }: Trigger): Listed => listed),
+    pageOfTrigger(api),
+    change(api, 'trigger', rulesOf),
+    removal(api, 'trigger'),
     action(`${PATH}/:name/fire`, BOTH, {
       action: 'trigger.fire',
       params,
@@ -86,6 +62,41 @@ export function triggersPages(api: ApiCalls): Route[] {
       },
     });
   }
+}
+
+function columns(nowMs: number, isOwn: boolean): Columns<Listed> {
+  return [
+    { name: 'Trigger', cell: linkTo },
+    { name: 'State', cell: triggerState },
+    !isOwn && { name: 'Client', cell: ({ client }) => client && html`<span class="mono">${client}</span>` },
+    { name: 'When', cell: scheduleOf },
+    { name: 'Publishes to', cell: ({ topic }) => html`<span class="mono">${topic}</span>` },
+    { name: 'Next', cell: ({ next_at }) => next_at !== null && ago(next_at, nowMs) },
+    { name: 'Last', cell: ({ last_at }) => ago(last_at, nowMs) },
+    { name: 'Fired when due', isAmount: true, cell: ({ fired }) => number(fired) },
+    { name: 'Missed', isAmount: true, cell: ({ missed }) => number(missed) },
+  ];
+}
+
+function pageOfTrigger(api: ApiCalls): Route {
+  return pageOfOne(api, 'trigger', async (call, own) => {
+    const { body: trigger } = await api.call<Trigger>('GET /triggers/:name', call, {
+      params: call.params,
+      query: { client: call.query.client, preview: PREVIEW },
+    });
+    const acts = api.allows('PUT /triggers/:name', call) && actsOn(call, trigger, own);
+    const now = shown(trigger, acts, await api.nowMs());
+    return { now, rules: rulesOf(trigger), warning: 'It fires no more. What it published stays.' };
+  });
+}
+
+function actsOn(call: PageCall, { name, paused }: Trigger, own: Html): Content {
+  const path = pathOf('trigger', name, undefined);
+  const does = paused ? 'Resume' : 'Pause';
+  return [
+    form(call, { action: `${path}/fire`, does: 'Fire now', content: own }),
+    form(call, { action: `${path}/${does.toLowerCase()}`, does, content: own }),
+  ];
 }
 
 function rulesOf(trigger: Trigger): Record<keyof TriggerBody, unknown> {
