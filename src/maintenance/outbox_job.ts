@@ -1,9 +1,7 @@
-import { clock } from '../clock.ts';
-import type { Grant } from '../delivering/grant.ts';
 import { DONE, GIVEN_BACK } from '../delivering/settlement.ts';
 import { StorageFull } from '../errors.ts';
 import type { Log } from '../log.ts';
-import type { MoveEnd, Outbox } from '../publishing/outbox.ts';
+import type { Outbox } from '../publishing/outbox.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { lastingJob } from './lasting_job.ts';
@@ -30,27 +28,16 @@ interface OutboxJobParts {
  * entries. A second `outbox` job moves that list; its argument is the slow partition's index in `Partitions.all`.
  */
 export function outboxJob({ partition, partitions, outbox, leaseMs, onFull, log }: OutboxJobParts) {
-  const move = (
-    { worker, lease }: Grant,
-    to: Partition | undefined,
-    signal: AbortSignal,
-  ): Promise<MoveEnd> => {
-    const holder = { worker, lease, leaseMs };
-    if (!to) return outbox.empty(partition, holder, signal);
-    const endMs = clock.monotonicMs() + RUN_MS;
-    return outbox.emptyAside(
-      partition,
-      to.index,
-      holder,
-      () => signal.aborted || clock.monotonicMs() >= endMs,
-    );
-  };
-  return lastingJob(async (grant, signal) => {
-    const [index] = grant.job?.args ?? [];
+  return lastingJob(async ({ worker, lease, job }, signal) => {
+    const [index] = job?.args ?? [];
     const to = partitions.all[Number(index)];
     if (index !== undefined && (!to || to === partition)) return DONE;
+    const holder = { worker, lease, leaseMs };
+    const runEnds = AbortSignal.any([signal, AbortSignal.timeout(RUN_MS)]);
     try {
-      const end = await move(grant, to, signal);
+      const end = to
+        ? await outbox.emptyAside(partition, to.index, holder, runEnds)
+        : await outbox.empty(partition, holder, signal);
       return end === 'left' ? GIVEN_BACK : { end: 'settled', held: end === 'ended' };
     } catch (error) {
       if (to && error instanceof StorageFull) onFull(to);

@@ -6,10 +6,9 @@ import { Batcher } from '../store/batcher.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import type { TopicMarks } from '../subscribing/topic_marks.ts';
+import { bytesOf, headOf, MAX_BYTES } from './outbox_list.ts';
 import { countPublished, type PublishRecorder } from './publication.ts';
 
-/** Maximum bytes of the outbox entries in one script call. A single entry that is larger is sent alone. */
-export const MAX_APPLIED_BYTES = 1_000_000;
 /**
  * Maximum time that an outbox job waits for a partition to apply entries, which normally takes milliseconds. Without
  * this limit, a partition that hangs delays all: while three of eight Redises hung, events between two healthy ones
@@ -60,7 +59,7 @@ export class Applying {
     this.#batchers = parts.confirmed.all.map(
       (_, index) =>
         new Batcher((group) => this.#apply(index, group), {
-          max: MAX_APPLIED_BYTES,
+          max: MAX_BYTES,
           weigh: ({ entries }) => bytesOf(entries),
         }),
     );
@@ -80,7 +79,7 @@ export class Applying {
     entries: readonly Buffer[],
     { alone = false, inTime = false }: { alone?: boolean; inTime?: boolean } = {},
   ): Promise<void> {
-    if (inTime && this.#hanging.has(to)) throw this.#hangs(to);
+    if (inTime && this.#hanging.has(to)) throw this.#unanswered(to);
     for (let left = entries; left.length > 0; ) {
       const applying = this.#send(to, { source: String(home.index), entries: left }, alone);
       const { last, marksRemoved } = inTime ? await this.#inTime(to, applying) : await applying;
@@ -105,16 +104,16 @@ export class Applying {
     this.#hanging.add(to);
     const ended = () => this.#hanging.delete(to);
     applying.then(ended, ended);
-    throw this.#hangs(to);
+    throw this.#unanswered(to);
   }
 
-  #hangs(to: number): StorageUnavailable {
+  #unanswered(to: number): StorageUnavailable {
     const { name, address } = (this.#parts.confirmed.all[to] as Partition).master;
     return new StorageUnavailable(undefined, `${name} does not answer`, address ?? name);
   }
 
   async #apply(to: number, sources: readonly Work[]): Promise<Applied[]> {
-    const { confirmed, recorder, marks, limits, log } = this.#parts;
+    const { confirmed, recorder, limits, log } = this.#parts;
     const partition = confirmed.all[to] as Partition;
     const reply = await partition.runPermitted('apply_outbox', { ...limits, uidSeed: uidSeed(), sources });
     countPublished(recorder, reply.published);
@@ -123,36 +122,25 @@ export class Applying {
         { topic, reason, events },
         'a join may not publish to its topic any more; its events are dropped',
       );
-    // The topics in `mayBeUnused` seem to have no subscribers left in `partition`. If this is true of a topic,
-    // `refresh` makes its home (the partition that stores it) send no more of its events to `partition`. `refresh` is
-    // not awaited here: a home that hangs would delay the outboxes of healthy partitions.
-    const marksRemoved =
-      reply.mayBeUnused.length > 0 ? marks.refresh(partition, reply.mayBeUnused) : Promise.resolve();
-    marksRemoved.catch((error) => {
+    // The removal is not awaited here: a home that hangs would delay the outboxes of healthy partitions.
+    const marksRemoved = this.#removeMarks(partition, reply.mayBeUnused);
+    return reply.applied.map((last) => ({ last, marksRemoved }));
+  }
+
+  /**
+   * `topics` seem to have no subscribers left in `partition`. If this is true of a topic, makes its home (the partition
+   * that stores it) send no more of its events to `partition`.
+   */
+  #removeMarks(partition: Partition, topics: readonly string[]): Promise<void> {
+    const { marks, log } = this.#parts;
+    const removed = topics.length > 0 ? marks.refresh(partition, topics) : Promise.resolve();
+    removed.catch((error) => {
       // If Redis was away or full, nothing is logged: the bus tries to remove the mark again when the topic has new
       // events.
       if (isPassing(error)) return;
       const about = { err: error, ...failureOf(error) };
       log.error(about, 'the mark of a topic without subscribers cannot be removed');
     });
-    return reply.applied.map((last) => ({ last, marksRemoved }));
+    return removed;
   }
-}
-
-/** Matches the head of an entry: its number, and the numbers of the partitions that it is for. */
-const HEAD = /^(\d{16})([\d,]+):/;
-/**
- * Number of bytes at the beginning of an entry that are searched for its head. With 256 partitions, the most that a bus
- * can have, a head has up to 930 bytes.
- */
-const HEAD_BYTES = 1000;
-
-export function headOf(entry: Buffer): { number: number; partitions: number[] } {
-  const [, number, partitions] = HEAD.exec(entry.toString('latin1', 0, HEAD_BYTES)) ?? [];
-  if (!number || !partitions) throw new Error('an entry of an outbox has no head');
-  return { number: Number(number), partitions: partitions.split(',').map(Number) };
-}
-
-export function bytesOf(entries: readonly Buffer[]): number {
-  return entries.reduce((sum, { length }) => sum + length, 0);
 }

@@ -4,8 +4,10 @@ import { assertPartitionsConsistent, nameIn } from '../../../harness/scripts/cro
 import { assertConsistent } from '../../../harness/scripts/invariants.ts';
 import { until } from '../../../harness/until.ts';
 import { Queue } from '../../../src/delivering/queue.ts';
-import { StorageUnavailable } from '../../../src/errors.ts';
+import { StorageFull, StorageUnavailable } from '../../../src/errors.ts';
+import type { Arguments } from '../../../src/store/contracts.ts';
 import type { Partition } from '../../../src/store/partition.ts';
+import { Partitions } from '../../../src/store/partitions.ts';
 import { beforeScript, bus, LEASE_MS, outboxOf, outboxWith, SETTINGS } from './scene.ts';
 
 describe('an outbox', () => {
@@ -92,6 +94,32 @@ describe('an outbox', () => {
   });
 });
 
+test('entries set aside are applied by as many at a time as fit into Redis, and stay if a single one does not', async () => {
+  const token = bus.token(1);
+  await bus.subscribe(token, bus.topic);
+  for (const event of ['e1', 'e2', 'e3', 'e4', 'e5']) await bus.publish(event);
+  await bus.runJobs(outboxWith(() => Promise.reject(new StorageUnavailable(new Error('away')))));
+  const [home, to, ...others] = bus.partitions.all as [Partition, Partition, Partition, Partition];
+  let room = 0;
+  const applied: number[] = [];
+  const run = async (script: 'apply_outbox', args: Arguments<'apply_outbox'>) => {
+    const entries = args.sources[0]?.entries.length ?? 0;
+    if (entries > room) throw new StorageFull(new Error('OOM'));
+    applied.push(entries);
+    return to.run(script, args);
+  };
+  const confirmed = new Partitions(home, Object.create(to, { run: { value: run } }), ...others);
+  const outbox = outboxOf({ confirmed, marks: { refresh: async () => {} } });
+  await assert.rejects(outbox.emptyAside(home, 1), StorageFull);
+  assert.equal((await bus.entries(1)).length, 5);
+  room = 3;
+  await outbox.emptyAside(home, 1);
+  assert.deepEqual(applied, [2, 3]);
+  assert.deepEqual(await bus.queued(token), ['e1', 'e2', 'e3', 'e4', 'e5']);
+  await bus.runJobs();
+  await assertPartitionsConsistent(bus.partitions);
+});
+
 test('the job of an outbox waits a moment for a master that hangs, and other jobs for it do not ask', async () => {
   await bus.subscribe(bus.token(1), bus.topic);
   await bus.publish('e1');
@@ -104,7 +132,7 @@ test('the job of an outbox waits a moment for a master that hangs, and other job
   });
   await bus.runJobs(outbox);
   const holder = { worker: 'w', lease: 1, leaseMs: LEASE_MS };
-  const empty = () => outbox.emptyAside(home, 1, holder, () => false);
+  const empty = () => outbox.emptyAside(home, 1, holder, new AbortController().signal);
   await assert.rejects(empty(), { name: 'StorageUnavailable', why: 'partition 1 does not answer' });
   assert.equal(asked, 1);
   answer.reject(new StorageUnavailable(new Error('cut')));

@@ -1,0 +1,78 @@
+import type { Arguments, Reply } from '../store/contracts.ts';
+import type { Partition } from '../store/partition.ts';
+
+/** Maximum bytes of the entries in one script call. A single entry that is larger is read or sent alone. */
+export const MAX_BYTES = 1_000_000;
+/** Maximum entries that are read at a time. */
+export const MAX_ENTRIES = 500;
+
+/**
+ * The worker that runs the job of an outbox. `lease` is the number of the worker's lease for this job. The lease
+ * expires after `leaseMs` without a sign of life from the worker.
+ */
+export interface OutboxHolder {
+  worker: string;
+  lease: number;
+  leaseMs: number;
+}
+
+/**
+ * A list of entries that `home` has for other partitions: its outbox or, with `aside`, what is set aside for the
+ * partition with this index. `holder` is the worker that empties the list as its job.
+ */
+export class OutboxList {
+  readonly #home: Partition;
+  readonly #about: Partial<Arguments<'read_outbox'>>;
+  #done: Pick<Arguments<'read_outbox'>, 'last' | 'count' | 'bytes' | 'late'> = { late: [] };
+
+  constructor(
+    home: Partition,
+    { aside, holder }: { aside?: number; holder?: OutboxHolder | undefined } = {},
+  ) {
+    this.#home = home;
+    this.#about = { partition: aside?.toString(), ...holder };
+  }
+
+  /**
+   * Removes the entries that are done, and resolves with the next ones. `behind` has the partitions that must first
+   * apply what is set aside for them. If no entry is left, the job of the holder is deleted in the same step (`ended`),
+   * unless the worker no longer holds it.
+   */
+  read(): Promise<Reply<'read_outbox'>> {
+    const done = this.#done;
+    this.#done = { late: [] };
+    return this.#home.run('read_outbox', {
+      ...this.#about,
+      ...done,
+      maxEntries: MAX_ENTRIES,
+      maxBytes: MAX_BYTES,
+    });
+  }
+
+  /**
+   * Notes that entries, the first of the list, are done: all partitions except those in `late` have applied them. The
+   * next read removes them, and sets those for the partitions in `late` aside, so that no other partition has to wait.
+   */
+  done(entries: readonly Buffer[], late: readonly number[] = []): void {
+    const last = headOf(entries.at(-1) as Buffer).number;
+    this.#done = { last, count: entries.length, bytes: bytesOf(entries), late: late.map(String) };
+  }
+}
+
+/** Matches the head of an entry: its number, and the numbers of the partitions that it is for. */
+const HEAD = /^(\d{16})([\d,]+):/;
+/**
+ * Number of bytes at the beginning of an entry that are searched for its head. With 256 partitions, the most that a bus
+ * can have, a head has up to 930 bytes.
+ */
+const HEAD_BYTES = 1000;
+
+export function headOf(entry: Buffer): { number: number; partitions: number[] } {
+  const [, number, partitions] = HEAD.exec(entry.toString('latin1', 0, HEAD_BYTES)) ?? [];
+  if (!number || !partitions) throw new Error('an entry of an outbox has no head');
+  return { number: Number(number), partitions: partitions.split(',').map(Number) };
+}
+
+export function bytesOf(entries: readonly Buffer[]): number {
+  return entries.reduce((sum, { length }) => sum + length, 0);
+}
