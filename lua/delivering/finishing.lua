@@ -1,8 +1,9 @@
 --[[
 Finishing: deletes the jobs that workers have finished, and the batches that these jobs delivered.
 
-The deliveries that one script call finishes belong to few subscribers. So the changes to subscribers, and to the
-numbers of their deliveries in flight, are collected first, and written once for each subscriber.
+Each job is first taken from its worker. The batches of one script call belong to few subscribers, so what they change
+at a subscriber is summed up, and written once. A batch is finished when it was accepted, or when its subscriber has
+left; it then has no `record`.
 ]]
 local batches = include('delivering/batches')
 local calls = include('store/calls')
@@ -15,99 +16,100 @@ local subscribers = include('delivering/subscribers')
 local waiting = include('delivering/waiting')
 local finishing = {}
 
--- Makes the table that collects what must be written to Redis for the finished jobs. A batch is finished when it was
--- accepted, or when its subscriber has left. Some fields:
---   lists        the Redis keys of the finished batches
---   attempts     the Redis keys of their histories of failed attempts
---   accepted     for each subscriber: its finished batches, and the sums of their events and health points
---   undelivered  records for the delivery log about batches that were not sent, because their subscriber had left;
---                false if there are none
---   closed       for each finished batch: the time (ms) at which it stopped taking new events
-local function collection(args, closed)
-  return {
-    workers = {}, tokens = {}, jobs = {}, bids = {}, lists = {}, attempts = {}, accepted = {}, closed = closed,
-    delivery_log = args.delivery_log, undelivered = false,
-  }
-end
-
--- Collects the record of a finished batch for the delivery log. If the log is on and `each.record` is missing, the
--- batch was not sent, because its subscriber had left. Such a batch is recorded as dropped.
-local function add_record(call, collected, token, sum, each, events)
-  if each.record then
-    local count = #sum.records
-    sum.records[count + 1] = each.bid
-    sum.records[count + 2] = delivery_log.ended_now(call, collected.closed[each.bid], each.record)
-  elseif collected.delivery_log > 0 then
-    collected.undelivered = collected.undelivered or delivery_log.drops('unsubscribed', collected.delivery_log)
-    local _, created_ms, attempts = batches.read_header(call.keys.batch(each.bid))
-    local about = { token = token, created_ms = created_ms, attempts = attempts, events = events }
-    delivery_log.add_drop(call, collected.undelivered, each.bid, about)
-  end
-end
-
-local function add_accepted(call, collected, token, each, events)
-  local sum = collected.accepted[token] or { events = 0, heal = 0, bids = {}, records = {} }
-  collected.accepted[token] = sum
+-- Adds a finished batch to what its subscriber has finished: the UIDs of the batches, the sums of their events and
+-- health points, and the records (UID, record, …) of those that were accepted.
+local function add(call, taken, token, each, events)
+  local sum = taken.by_token[token] or { events = 0, heal = 0, bids = {}, records = {} }
+  taken.by_token[token] = sum
   sum.events = sum.events + events
   sum.heal = sum.heal + each.heal
   sum.took_ms = each.took_ms
   sum.bids[#sum.bids + 1] = each.bid
-  add_record(call, collected, token, sum, each, events)
+  if each.record then
+    sum.records[#sum.records + 1] = each.bid
+    sum.records[#sum.records + 1] = delivery_log.ended_now(call, taken.closed[each.bid], each.record)
+  end
 end
 
--- Finishes one job. Returns the number of events in its batch (0 if there is no batch), or nothing if the worker does
--- not hold the job. `delivers_to` is the token of the subscriber to which the worker delivered, or false if none is
--- stored.
-local function finish(call, q, each, delivers_to, lease_of, collected)
-  if not leases.take_job(call, q, each.worker, each.job, each.lease, lease_of) then return end
-  collected.workers[#collected.workers + 1] = each.worker
-  collected.tokens[#collected.tokens + 1] = delivers_to
-  collected.jobs[#collected.jobs + 1] = each.job
+-- Collects the record of a batch that was not sent, because its subscriber had left. It is recorded as dropped.
+local function add_drop(call, drops, bid, token, events)
+  local _, created_ms, attempts = batches.read_header(call.keys.batch(bid))
+  local about = { token = token, created_ms = created_ms, attempts = attempts, events = events }
+  delivery_log.add_drop(call, drops, bid, about)
+end
+
+-- Takes one job from its worker, and adds it to `taken`. Returns the number of events in its batch (0 if there is no
+-- batch), or nothing if the worker does not hold the job. `delivers_to` is the token of the subscriber to which the
+-- worker delivered, or false if none is stored.
+local function take(call, args, each, delivers_to, lease_of, taken)
+  if not leases.take_job(call, args.q, each.worker, each.job, each.lease, lease_of) then return end
+  taken.workers[#taken.workers + 1] = each.worker
+  taken.tokens[#taken.tokens + 1] = delivers_to
+  taken.jobs[#taken.jobs + 1] = each.job
   if not each.bid then return 0 end
-  collected.bids[#collected.bids + 1] = each.bid
+  taken.bids[#taken.bids + 1] = each.bid
   local batch = call.keys.batch(each.bid)
   local token = delivers_to or redis.call('LINDEX', batch, 0)
   local events = redis.call('LLEN', batch) - batches.HEADER
   -- The batch no longer exists.
   if not token or events < 0 then return 0 end
-  collected.lists[#collected.lists + 1] = batch
-  collected.attempts[#collected.attempts + 1] = call.keys.attempts(each.bid)
-  add_accepted(call, collected, token, each, events)
+  taken.lists[#taken.lists + 1] = batch
+  add(call, taken, token, each, events)
+  if not each.record and args.delivery_log > 0 then add_drop(call, taken.drops, each.bid, token, events) end
   return events
 end
 
--- Updates a subscriber that has accepted batches. `sum` has the UIDs of these batches, and the sums of their events and
--- health points. If `may_have_notice` is false, none of them carried a drop notice. Returns a true value if the
--- subscriber could have only one job at a time until now, for example because it was failing or new.
-local function update_subscriber(call, token, sum, args, may_have_notice)
+-- Takes the jobs from their workers, if these still hold them under the given lease. Returns a list with the result of
+-- `take` for each job, or false, and what was taken:
+--   workers, tokens, jobs, bids  what the jobs name; `bids` includes batches that no longer exist
+--   lists     the Redis keys of the batches
+--   by_token  for each subscriber, what it has finished (see `add`)
+--   drops     the records of batches whose subscriber had left
+--   closed    for each batch: the time (ms) at which it stopped taking new events
+local function take_all(call, args, finished)
+  local workers, bids, removed = {}, {}, {}
+  for i, each in ipairs(finished) do
+    workers[i] = each.worker
+    bids[#bids + 1] = each.bid
+  end
+  local taken = {
+    workers = {}, tokens = {}, jobs = {}, bids = {}, lists = {}, by_token = {},
+    drops = delivery_log.drops('unsubscribed', args.delivery_log), closed = open_batches.closed_times(call, bids),
+  }
+  local lease_of, token_of = leases.of(call, workers, args.lease_ms), lanes.subscribers_of(call, workers)
+  for i, each in ipairs(finished) do
+    removed[i] = calls.throw_later(call, take, args, each, token_of[i], lease_of, taken) or false
+  end
+  return removed, taken
+end
+
+-- Adds the failed attempts at a subscriber's batches to the records of these batches.
+local function add_failures(call, records)
+  for i = 1, #records, 2 do records[i + 1] = records[i + 1] .. delivery_log.failures(call, records[i]) end
+end
+
+-- Deletes finished batches, and the histories of failed attempts at them. Few batches have such a history, which must
+-- first be added to their records.
+local function delete_batches(call, taken)
+  local bids, attempts = taken.bids, calls.map(taken.bids, call.keys.attempts)
+  redis.call('ZREM', call.keys.batches_index(), unpack(bids))
+  if #taken.lists > 0 then redis.call('UNLINK', unpack(taken.lists)) end
+  open_batches.forget_closed(call, bids)
+  if redis.call('EXISTS', unpack(attempts)) == 0 then return end
+  for _, sum in pairs(taken.by_token) do calls.throw_later(call, add_failures, sum.records) end
+  redis.call('UNLINK', unpack(attempts))
+end
+
+-- Updates a subscriber that has finished batches (`sum`). Returns a true value if the subscriber could have only one
+-- job at a time until now, for example because it was failing or new.
+local function update_subscriber(call, token, sum, args)
   redis.call('ZREM', call.keys.batches_queued(token), unpack(sum.bids))
   batches.count_out(call, token, #sum.bids, sum.events)
-  if may_have_notice then drop_notices.forget(call, token, sum.bids) end
+  drop_notices.forget(call, token, sum.bids)
   local exists, recovered = subscribers.heal(call, token, sum, args.slow_ms)
   if exists then delivery_log.append(call, 'taken', token, sum.records, args.delivery_log) end
-  return recovered
-end
-
-local function end_retries(call, token, sum)
   redis.call('ZREM', call.keys.batches_retrying(token), unpack(sum.bids))
-  for i = 1, #sum.records, 2 do
-    sum.records[i + 1] = sum.records[i + 1] .. delivery_log.failures(call, sum.records[i])
-  end
-end
-
--- Deletes the lists of the finished batches, and the histories of their failed attempts. Returns true if one of these
--- batches may have carried a drop notice. Usually there is no history and no notice: one EXISTS command finds this out.
-local function delete_lists(call, collected)
-  local rare, count = collected.attempts, #collected.attempts
-  redis.call('UNLINK', unpack(collected.lists))
-  for token in pairs(collected.accepted) do
-    rare[#rare + 1] = call.keys.batches_retrying(token)
-    rare[#rare + 1] = call.keys.drop_notice_carried(token)
-  end
-  if redis.call('EXISTS', unpack(rare)) == 0 then return false end
-  for token, sum in pairs(collected.accepted) do calls.throw_later(call, end_retries, token, sum) end
-  redis.call('UNLINK', unpack(rare, 1, count))
-  return true
+  return recovered
 end
 
 -- Makes waiting jobs of a subscriber ready for workers, after `ended` of its deliveries have ended. Each ended delivery
@@ -122,21 +124,20 @@ local function go_on(call, token, ended, recovered, args)
   waiting.make_instant(call, token, recovered and room or math.min(2 * ended, room))
 end
 
--- Writes the collected changes to Redis. An error at one subscriber does not stop the changes of the others.
-local function write_changes(call, collected, args)
-  local keys = call.keys
-  redis.call('HDEL', keys.leases(), unpack(collected.workers))
-  redis.call('SREM', keys.jobs_index(args.q), unpack(collected.jobs))
-  if #collected.bids > 0 then redis.call('ZREM', keys.batches_index(), unpack(collected.bids)) end
-  local may_have_notice = #collected.lists > 0 and delete_lists(call, collected)
-  if #collected.bids > 0 and next(collected.closed) then open_batches.forget_closed(call, collected.bids) end
-  local ended, recovered, tokens = lanes.leave_all(call, collected.workers, collected.tokens), {}, {}
-  for token, sum in pairs(collected.accepted) do
-    recovered[token] = calls.throw_later(call, update_subscriber, token, sum, args, may_have_notice)
+-- Deletes the taken jobs and their batches, and updates the subscribers. An error at one subscriber does not stop the
+-- changes of the others.
+local function write(call, taken, args)
+  local recovered, tokens = {}, {}
+  redis.call('HDEL', call.keys.leases(), unpack(taken.workers))
+  redis.call('SREM', call.keys.jobs_index(args.q), unpack(taken.jobs))
+  if #taken.bids > 0 then delete_batches(call, taken) end
+  local ended = lanes.leave_all(call, taken.workers, taken.tokens)
+  for token, sum in pairs(taken.by_token) do
+    recovered[token] = calls.throw_later(call, update_subscriber, token, sum, args)
     tokens[#tokens + 1] = token
   end
   delivery_log.follow(call, 'taken', tokens, args.delivery_log)
-  if collected.undelivered then delivery_log.write_drops(call, collected.undelivered) end
+  delivery_log.write_drops(call, taken.drops)
   for token, count in pairs(ended) do
     calls.throw_later(call, go_on, token, count, recovered[token], args)
   end
@@ -147,17 +148,8 @@ end
 -- worker does not hold the job.
 function finishing.finish_all(call, args, finished)
   if #finished == 0 then return {} end
-  local workers, bids, removed = {}, {}, {}
-  for i, each in ipairs(finished) do
-    workers[i] = each.worker
-    bids[#bids + 1] = each.bid
-  end
-  local collected = collection(args, open_batches.closed_times(call, bids))
-  local lease_of, token_of = leases.of(call, workers, args.lease_ms), lanes.subscribers_of(call, workers)
-  for i, each in ipairs(finished) do
-    removed[i] = calls.throw_later(call, finish, args.q, each, token_of[i], lease_of, collected) or false
-  end
-  if #collected.workers > 0 then write_changes(call, collected, args) end
+  local removed, taken = take_all(call, args, finished)
+  if #taken.workers > 0 then write(call, taken, args) end
   return removed
 end
 
