@@ -5,7 +5,8 @@ The number of a lease is the time (µs) at which it was given, or one more than 
 Redis's clock is set back, the numbers are later than the time that it shows: they are *ahead* of it. The key
 `leases:ahead` says by how much (µs) the newest one was ahead when it was given. From then on the numbers grow at half
 the pace of the clock, so they still tell roughly how old a lease is, and the clock catches up with them. The key
-expires when it has.
+expires when it has. The numbers of outbox entries stay ahead for good (outboxes.lua), but those of leases may not:
+lists of deliveries show them as times.
 ]]
 local leases = {}
 
