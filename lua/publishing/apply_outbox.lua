@@ -46,11 +46,11 @@ end
 
 -- Publishes the events of a join to a topic of this partition. The join itself is in another partition.
 local function publish(call, state, name, about)
-  local client, join, events = unpack(about)
+  local client, _, events = unpack(about)
   local publication = { topic = name, client = client }
   local reason = intake.judge(call, state.intake_state, publication)
   if reason then
-    state.refused[#state.refused + 1] = { topic = name, join = join, reason = reason, events = #events }
+    state.refused[#state.refused + 1] = { topic = name, reason = reason, events = #events }
     return
   end
   add(call, state, intake.accept(call, state.intake_state, publication), events)

@@ -117,11 +117,8 @@ export class Applying {
     const partition = confirmed.all[to] as Partition;
     const reply = await partition.runPermitted('apply_outbox', { ...limits, uidSeed: uidSeed(), sources });
     countPublished(recorder, reply.published);
-    for (const { topic, reason, events } of reply.refused)
-      log.error(
-        { topic, reason, events },
-        'a join may not publish to its topic any more; its events are dropped',
-      );
+    for (const refusal of reply.refused)
+      log.error(refusal, 'a join may not publish to its topic any more; its events are dropped');
     // The removal is not awaited here: a home that hangs would delay the outboxes of healthy partitions.
     const marksRemoved = this.#removeMarks(partition, reply.mayBeUnused);
     return reply.applied.map((last) => ({ last, marksRemoved }));

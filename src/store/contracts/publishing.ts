@@ -59,7 +59,7 @@ export const publishingContracts = {
     reply: {
       applied: ['number'],
       published: [{ ...PUBLISHED, isForeign: 'flag' }],
-      refused: [{ topic: 'text', join: 'text', reason: 'text', events: 'number' }],
+      refused: [{ topic: 'text', reason: 'text', events: 'number' }],
       mayBeUnused: ['text'],
     },
   },
