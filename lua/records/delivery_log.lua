@@ -141,10 +141,11 @@ function delivery_log.follow(call, ending, tokens, max)
 end
 
 -- Returns how many entries of a trail or records of a log (a list, the oldest first) are not newer than the time `at_ms`
--- (ms), by a binary search. `items` is how many items of the list belong to each; the last one has the time. A key that
--- another program has written counts as an empty list.
+-- (ms), by a binary search. `items` is how many items of the list belong to each; the last one has the time. Half a
+-- record at the end, from another program, is left out: with a length such as 1.5, the search would never end. A key
+-- that another program has written counts as an empty list.
 function delivery_log.count_until(list, items, at_ms)
-  local length = (calls.read_or_nil('LLEN', list) or 0) / items
+  local length = math.floor((calls.read_or_nil('LLEN', list) or 0) / items)
   if at_ms == math.huge then return length end
   local low, high = 0, length + 1
   while high - low > 1 do

@@ -56,6 +56,15 @@ describe('delivery logs', () => {
     assert.deepEqual(await found(), []);
     assert.deepEqual(await ids(), [longName('e1')]);
   });
+
+  test('lose what is older than a day also if another program has appended half a record', async () => {
+    const { redis: commands, keys } = redis.store;
+    const log = keys.deliveries_dropped('erin');
+    const oldMs = (await bus.nowMs()) - DAY_MS - 1;
+    await commands.rpush(log, longName('o1'), record(oldMs), 'astray');
+    assert.deepEqual(await found(), ['records_miscounted erin']);
+    assert.deepEqual(await commands.lrange(log, 0, -1), ['astray']);
+  });
 });
 
 test('what is retried is listed as such, without a finding: an earlier release did not do it', async () => {
