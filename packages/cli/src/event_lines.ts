@@ -126,7 +126,8 @@ function checkEvent(line: string, number: number): void {
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     throw new Failure('bad_body', `line ${number}: it is not one event, a JSON object`);
   const { timestamp } = value as { timestamp?: unknown };
-  if (/^\d{10}$/.test(String(timestamp)))
+  const time = typeof timestamp === 'object' ? 0 : Number(timestamp);
+  if (time >= 1e9 && time < 1e10)
     throw new Failure(
       'bad_event',
       `line ${number}: timestamp ${timestamp} looks like seconds; give milliseconds since 1970`,

@@ -40,6 +40,14 @@ test('pub takes data, and a file of events, whose bad line it names', async (t) 
       '{"type":"noop","url":"https://shop.example.com/1","timestamp":1767225600}',
       'bad_event: line 3: timestamp 1767225600 looks like seconds; give milliseconds since 1970',
     ],
+    [
+      '{"type":"noop","url":"https://shop.example.com/1","timestamp":1767225600.5}',
+      'bad_event: line 3: timestamp 1767225600.5 looks like seconds',
+    ],
+    [
+      '{"type":"noop","url":"https://shop.example.com/1","timestamp":{"toString":1,"valueOf":1}}',
+      'bad_event: line 3: timestamp must be a whole number',
+    ],
   ] as const) {
     const lines = { stdin: `${event(1)}\n\n${bad}\n` };
     const { stderr, status } = await terminal.rtm(`pub ${topic} --ndjson - ${shop.options}`, lines);
