@@ -292,6 +292,14 @@ describe('clients take turns', () => {
       assert.equal(await redis.store.redis.hexists(redis.store.keys.topic(topic), 'counter'), 1);
   });
 
+  test('also if two of them have 900 due topics each', async () => {
+    for (const client of ['mallory', 'oscar'])
+      await Promise.all(Array.from({ length: 900 }, (_, i) => delay(client, `${client}_${i}`, [event('e')])));
+    await delay('carol', 'quiet', [event('late', 1)]);
+    await hasten();
+    assert.equal(await callsUntil('quiet'), 1);
+  });
+
   test('and the events of all come in the order of their time if one call has room for them', async () => {
     await bus.subscribe('alice', { topics: ['widgets', 'gadgets'], max: 100 });
     // The gaps are long, because the delays of the second call begin a little later.
