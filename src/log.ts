@@ -20,7 +20,7 @@ const destination = pino.destination({ dest: 1, minLength: 1, maxLength: MAX_WAI
 // A process goes on if its log cannot be written, as on a full disk. pino's own listener throws such an error, and after
 // an EPIPE it makes `end` do nothing, so that `logged` would never resolve.
 destination.removeAllListeners('error').on('error', () => {});
-// After an error, the destination tries again with each line that it takes, but not with one that it leaves out.
+// After an error, only a line that the destination takes makes it write again. If it is full, `flush` must do this.
 destination.on('drop', () => destination.flush());
 // Turns off pino's own flush at exit, which would hang if the reader of stdout hangs. `logged` replaces it.
 destination.flushSync = () => {};

@@ -76,8 +76,8 @@ end
 --   100 split off  150          8999                     8999 - 2 * 150 = 8699
 --   100 more        50          8998                     8998 - 2 * 50 = 8898
 --
--- The part also stays behind any batch that was opened before the split one. If there is no score between them, the two
--- share one, and either may be delivered first. With `ordered` subscribers this cannot happen: only their oldest batch
+-- The part also stays behind any batch opened before the split one. If that batch is at `score - 1`, the part gets the
+-- same score, and either may be delivered first. With `ordered` subscribers this cannot happen: only their oldest batch
 -- is delivered.
 local function score_of_part(index, score, events_left)
   local older = redis.call('ZRANGE', index, '(' .. score, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')[2]

@@ -1,9 +1,9 @@
 --[[
 Finishing: deletes the jobs that workers have finished, and the batches that these jobs delivered.
 
-Each job is first taken from its worker. The batches of one script call belong to few subscribers, so what they change
-at a subscriber is summed up, and written once. A batch is finished when it was accepted, or when its subscriber has
-left; it then has no `record`.
+Each job is first taken from its worker. The batches of one script call are of few subscribers, so each subscriber's
+changes are summed up, and written once. A batch is finished when it was accepted, or when its subscriber has left. Only
+accepted ones have a `record`.
 ]]
 local batches = include('delivering/batches')
 local calls = include('store/calls')
@@ -16,8 +16,8 @@ local subscribers = include('delivering/subscribers')
 local waiting = include('delivering/waiting')
 local finishing = {}
 
--- Adds a finished batch to what its subscriber has finished: the UIDs of the batches, the sums of their events and
--- health points, and the records (UID, record, …) of those that were accepted.
+-- Adds a finished batch to the table of its subscriber: the UIDs of the batches, the sums of their events and health
+-- points, and the records (UID, record, …) of those that were accepted.
 local function add(call, taken, token, each, events)
   local sum = taken.by_token[token] or { events = 0, heal = 0, bids = {}, records = {} }
   taken.by_token[token] = sum
@@ -59,11 +59,11 @@ local function take(call, args, each, delivers_to, lease_of, taken)
   return events
 end
 
--- Takes the jobs from their workers, if these still hold them under the given lease. Returns a list with the result of
--- `take` for each job, or false, and what was taken:
---   workers, tokens, jobs, bids  what the jobs name; `bids` includes batches that no longer exist
+-- Takes the jobs from their workers, if these still hold them under the given lease. Returns two tables. The first has
+-- the result of `take` for each job, or false. The second has what was taken:
+--   workers, tokens, jobs, bids  from the jobs; `bids` includes batches that no longer exist
 --   lists     the Redis keys of the batches
---   by_token  for each subscriber, what it has finished (see `add`)
+--   by_token  a table for each subscriber (see `add`)
 --   drops     the records of batches whose subscriber had left
 --   closed    for each batch: the time (ms) at which it stopped taking new events
 local function take_all(call, args, finished)
@@ -88,8 +88,8 @@ local function add_failures(call, records)
   for i = 1, #records, 2 do records[i + 1] = records[i + 1] .. delivery_log.failures(call, records[i]) end
 end
 
--- Deletes finished batches, and the histories of failed attempts at them. Few batches have such a history, which must
--- first be added to their records.
+-- Deletes finished batches. The few with failed attempts have a history of these, which is first added to their record,
+-- and then deleted too.
 local function delete_batches(call, taken)
   local bids, attempts = taken.bids, calls.map(taken.bids, call.keys.attempts)
   redis.call('ZREM', call.keys.batches_index(), unpack(bids))

@@ -5,8 +5,8 @@ A lane is what a subscriber has in flight: its deliveries, and the workers that 
 wide it may be (`width`, `spare_width`), so that some workers are left even if many lanes hang at once.
 
 A *share* is the part of the regular workers that all subscribers of one kind may hold together: those that are slow or
-new (`slow`), those that fail (`failing`), and the joins (`joins`). So if each thread has five regular workers or more,
-the shares leave at least an eighth of them free, unless deliveries that run already become slow. If a share is full, a
+new (`slow`), those that fail (`failing`), and the joins (`joins`). If each thread has five regular workers or more, the
+shares leave at least an eighth of them free. Running deliveries that become slow may take more. If a share is full, a
 job may wait for it in `shares:jobs:{share}`, where each lane has at most one job.
 ]]
 local lanes = {}

@@ -2,11 +2,11 @@
 Leases: a worker holds its job under a numbered lease. The worker's heartbeat renews the lease.
 
 The number of a lease is the time (µs) at which it was given, or one more than the newest number, if that is higher. If
-Redis's clock is set back, the numbers are later than the time that it shows: they are *ahead* of it. The key
-`leases:ahead` says by how much (µs) the newest one was ahead when it was given. From then on the numbers grow at half
-the pace of the clock, so they still tell roughly how old a lease is, and the clock catches up with them. The key
-expires when it has. The numbers of outbox entries stay ahead for good (outboxes.lua), but those of leases may not:
-lists of deliveries show them as times.
+Redis's clock is set back, the numbers are *ahead* of it: later than the time that it shows. The key `leases:ahead` says
+by how much (µs) the newest number was ahead when it was given. From then on the numbers grow at half the pace of the
+clock. So they still tell roughly how old a lease is, and the clock catches up with them; then the key expires. The
+numbers of outbox entries stay ahead for good (outboxes.lua). Those of leases may not, because lists of deliveries show
+them as times.
 ]]
 local leases = {}
 

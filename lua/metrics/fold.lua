@@ -1,10 +1,9 @@
 #!lua flags=allow-oom
 --[[
-fold: move the counts of topics and subscribers that no longer exist to the totals. Returns how many of `series` had to
-be moved.
+fold: move the counts of topics and subscribers that no longer exist to the totals. Returns how many were moved.
 
-Each is a counter with its topic or subscriber (counters.lua). If that topic or subscriber still exists, the counter
-stays as it is.
+`series` names the counts to check (counters.lua). If the topic or subscriber of a count still exists, the count stays
+as it is.
 ]]
 local counters = include('metrics/counters')
 

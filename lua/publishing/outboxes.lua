@@ -35,7 +35,7 @@ local ASK_AGAIN_MS = 1000
 -- The number of an outbox entry is a time (µs), but the entries of one script call get consecutive numbers. So the last
 -- number may be later than Redis's clock, by at most this much. If it is later still, the clock was set back.
 local MAX_AHEAD_US = 100 * 1000
--- After a failover, the jump of the numbers goes beyond the lost ones if the clocks of both Redises differ by less.
+-- How far numbers jump after a failover. They pass the lost ones if the clocks of the two Redises differ by less.
 local JUMP_US = 60 * 1000 * 1000
 
 -- Returns the number of an outbox entry: its first 16 digits.
@@ -91,7 +91,7 @@ end
 
 -- Returns the number just below that of the first new entry: the time (µs) plus `ahead`, or the last number if that is
 -- higher. If another Redis has taken over, or the clock was set back, first raises `ahead`, so that the number is
--- JUMP_US higher. The very first Redis does not jump.
+-- JUMP_US higher. The numbers of a new outbox do not jump.
 local function last_number(call, outgoing)
   local run, before_us = redis_run.id() or '', call.now_us - 1
   local number = math.max(outgoing.last, before_us + outgoing.ahead)

@@ -140,10 +140,10 @@ function delivery_log.follow(call, ending, tokens, max)
   if length > max + LUMP then redis.call('LTRIM', trail, -max, -1) end
 end
 
--- Returns how many entries of a trail or records of a log (a list, the oldest first) are not newer than the time `at_ms`
--- (ms), by a binary search. `items` is how many items of the list belong to each; the last one has the time. Half a
--- record at the end, from another program, is left out: with a length such as 1.5, the search would never end. A key
--- that another program has written counts as an empty list.
+-- Returns how many records of a log, or entries of a trail, are not newer than `at_ms`, by a binary search. The oldest
+-- are first in `list`. Each takes `items` items of the list; the last of these begins with its time. Half a record at
+-- the end, from another program, is left out: with a length such as 1.5, the search would never end. A key that another
+-- program has written counts as an empty list.
 function delivery_log.count_until(list, items, at_ms)
   local length = math.floor((calls.read_or_nil('LLEN', list) or 0) / items)
   if at_ms == math.huge then return length end

@@ -7,8 +7,8 @@ listing limit these times: `since_ms` (included), and `until_ms` (not included; 
 first, `after_ms` and `after_id` are the time and the id of the entry after which the page begins. A function here
 returns nothing if its source has nothing within the bounds.
 
-A listing may have thousands of sources. So making a source takes only a few commands. It reads more when the listing
-comes to its time.
+A listing may have thousands of sources, so making one takes only a few commands. Each reads more when the listing comes
+to its newest batch.
 ]]
 local calls = include('store/calls')
 local delivery_log = include('records/delivery_log')

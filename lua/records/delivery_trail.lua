@@ -3,14 +3,14 @@ Delivery trail: leads a listing of all subscribers through their logs, the newes
 logs that have records of its page, however many logs there are.
 
 There is one trail of accepted batches and one of dropped ones (delivery_log.follow). Its entries with the same time
-are one *write*: they name the logs to which one script call has appended records. These records are newer than the
-write, and older than the next one. A log may have lost them since.
+are one *write*: they name the logs to which one script call has appended records. The records are newer than this
+write, and older than the next one. They may have been deleted since.
 
-A trail is a source (merging.lua) that adds other sources: while it is at the time of a write, the merge has all logs
-with newer records. To go on to the next older write, it adds the logs which that write names.
+A trail is a source (merging.lua) that adds other sources. It goes back from write to write, and adds the logs that each
+write names. So when it is at a write, all logs with newer records are in the merge.
 
-A trail keeps a limited number of entries, and may be deleted at any time. So its oldest entries may be missing, perhaps
-even some of its oldest write. When the trail comes to this write, it adds all other logs, and ends.
+A trail keeps a limited number of entries, and may be deleted at any time. So the oldest write that it still has may
+lack entries. When the trail comes to this write, it adds all other logs, and ends.
 ]]
 local delivery_log = include('records/delivery_log')
 local delivery_sources = include('records/delivery_sources')

@@ -9,10 +9,10 @@ records in the logs that were searched. Without `clients`, a call searches only 
 over all. `place` says where the scan goes on; it is `0` at the beginning and at the end. `skipped` is the key of a dead
 letter of this name that cannot be read, because another program has written the key.
 
-If the batch waits for an attempt, `waits_for` says for what: `resume` of its subscriber, an `older_batch` (the
-subscriber is ordered), `other_batch` (the probe of the subscriber), `room` in its lane, a `worker`, or a `time`. Before
-`next_ms` it is not tried: its deadline, its next attempt, or the end of a wait of the subscriber after failures. It is
-missing if this time has come, or if the subscriber is paused.
+If the batch waits for an attempt, `waits_for` says for what: `resume` (its subscriber is paused), `older_batch` (the
+subscriber is ordered), `other_batch` (the subscriber's probe is first), `room` (in the lane), `worker`, or `time`. At
+`next_ms` the batch is due, and the subscriber's wait after failures is over. `next_ms` is missing if this time has
+come, or if the subscriber is paused.
 ]]
 local batches = include('delivering/batches')
 local delivery_log = include('records/delivery_log')

@@ -3,10 +3,10 @@
 list_deliveries: read a page of batches, the newest first, of some subscribers (`clients`) or of all, and in one state
 or in any. With the state `dead`, `reason` may say why they died. Changes nothing.
 
-A page is read in one step, so no batch changes its state meanwhile. `since_ms` (included) and `until_ms` (not included)
-limit the time by which a batch is listed: the time of its end, or of its creation if it has not ended. `place_ms` and
-`place_id` are the time and the id of the last entry of the page before. In the reply, `next_ms` and `next_id` are the
-place after which the next page begins; they are missing if there is none. A call looks at 2,000 batches at most. If
+A page is read in one step, so no batch changes its state meanwhile. It lists batches whose time is from `since_ms`
+(included) to `until_ms` (not included): the time of their end, or of their creation if they have not ended. `place_ms`
+and `place_id` are the time and the id of the last entry of the page before. In the reply, `next_ms` and `next_id` are
+the place after which the next page begins; they are missing if there is none. A call looks at 2,000 batches at most. If
 most of them are in other states, the page is short or empty, even if more batches follow. `looked` is the number of
 batches at which the call looked, plus the number of indexes and logs in which it searched. `skipped` is the key of a
 dead letter or of an index that the page passes over, because another program has written this key.

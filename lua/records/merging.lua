@@ -1,10 +1,10 @@
 --[[
 Merging: merges many sources of entries into one. Each source gives its newest entry first, and so does the merge.
 
-An entry has the time `at_ms` (ms, to the µs) by which it is listed, and an `id`. If entries have the same time, the
-entry with the larger id comes first. A source is a table with these fields:
+An entry has a time, `at_ms` (ms, to the µs), and an `id`. If entries have the same time, the entry with the larger id
+comes first. A source is a table with these fields:
 
-  at_ms  a time: all entries that the source has left are of this time or older
+  at_ms  a time: no entry that is still to come from this source is newer
   read   a function that takes the source and the merge, and returns the next entry; nil if none is left. It is called
          when the merge has come to `at_ms`. So if there are many sources, most of them are never read
   entry  the entry that `read` has returned last; nil before the first call
@@ -38,7 +38,6 @@ local function is_before(one, other)
   return merging.is_larger(id, other_id)
 end
 
--- Removes the first source from the heap.
 local function pop(heap)
   local i, size, first = 1, #heap - 1, heap[1]
   local last = heap[size + 1]

@@ -97,8 +97,8 @@ export async function answerPage(visitor: Visitor, page: Page): Promise<Answer> 
 const BAD_FORM = 'The form cannot be accepted';
 
 /**
- * Returns a page that shows an error, or a redirect to the login page if nobody is logged in. The page has a link to
- * the list at or above its address, so that the person can pick something that exists.
+ * Returns a page that shows an error, or a redirect to the login page if nobody is logged in. The page links to the
+ * list that its address belongs to, so that the person can pick something that exists.
  */
 export function answerError(error: BusError, call: FailedCall): Answer {
   const { caller, formToken, headers } = call;

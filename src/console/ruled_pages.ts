@@ -23,7 +23,7 @@ import {
   wasField,
 } from './parts.ts';
 
-// What the pages of triggers and those of joins share.
+// Shared by the pages of triggers and those of joins.
 
 const TITLE = { trigger: 'Trigger', join: 'Join' } as const;
 
@@ -66,7 +66,7 @@ interface Shown {
   now: Content;
   /** All fields that a PUT takes. A form that changes one sends all: the PUT resets what is left out. */
   rules: object;
-  /** What its removal does. */
+  /** Says what a removal does. */
   warning: string;
 }
 
@@ -110,7 +110,7 @@ export function pageOfOne(
 }
 
 /**
- * Returns the page for an address that lacks the client, as if typed by hand. Several clients may have a trigger or
+ * Returns the page for an address without a client, such as one typed by hand. Several clients may have a trigger or
  * join of this name.
  */
 function askWhose(what: What, name: string): Page {

@@ -4,7 +4,7 @@ import { type MemoryLimits, staysAbove } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
 import { bytesOf, fairLosses, firstDropOrders, withoutDropped } from './fair_share.ts';
 
-/** Maximum events that one script call drops, and of how many topics; 500 of 100 topics take Redis about 3 ms. */
+/** Maximum events and topics of one script call. Dropping 500 events of 100 topics takes Redis about 3 ms. */
 const MAX_DROPPED = 500;
 const MAX_TOPICS = 100;
 

@@ -125,8 +125,8 @@ export class Applying {
   }
 
   /**
-   * `topics` seem to have no subscribers left in `partition`. If this is true of a topic, makes its home (the partition
-   * that stores it) send no more of its events to `partition`.
+   * Checks `topics`, which seem to have no subscribers left in `partition`. If a topic has none, makes its home stop
+   * sending its events to `partition`.
    */
   #removeMarks(partition: Partition, topics: readonly string[]): Promise<void> {
     const { marks, log } = this.#parts;

@@ -50,8 +50,8 @@ export class Copies {
   }
 
   /**
-   * Throws body_too_large if a publication makes too many copies (events × subscribers). Asks Redis only if that is not
-   * known. `bytes` is the result of `bytesOf`. Never refuses:
+   * Throws body_too_large if a publication makes too many copies (events × subscribers). Asks Redis only if in doubt.
+   * `bytes` is the result of `bytesOf`. Never refuses:
    * - a single event, because the publisher cannot divide it;
    * - a repeat (its idempotency key was used before), because Redis does not store it again.
    */

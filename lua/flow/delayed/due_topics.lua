@@ -4,7 +4,7 @@ that publishes to them.
 
 A client is a table here. `unread` lists its topics by the time of their first event; those from `unread_at` on are not
 read yet. `read_topics` has those that were read and have due events. `next_topic` is the one whose next event is due
-first; it is nil if no event is due. The script adds to this table how much of its time the client has used.
+first; it is nil if no event is due. The script adds the work done for the client (`work`, `used_parts`).
 ]]
 local agenda = include('flow/agenda')
 local calls = include('store/calls')
@@ -28,9 +28,9 @@ local function go_to_next_event(topic)
   topic.at = topic.at + 2
 end
 
--- Returns the place of a script call in a topic's delayed events. `intake_topic` is the topic as the intake has it
--- (intake.lua), and `subscribers` how many subscribers it has in this partition. Throws if a key that publishing needs
--- has the wrong type, because a later error would hold up events of other topics.
+-- Returns a table for reading a topic's delayed events one by one. `intake_topic` is the topic's table from intake.lua,
+-- and `subscribers` the number of its subscribers in this partition. Throws if a key that publishing needs has the
+-- wrong type, because a later error would hold up events of other topics.
 local function read_topic(call, intake_topic)
   local keys, name = call.keys, intake_topic.name
   local topic = {
@@ -88,13 +88,13 @@ function due_topics.find_next_topic(call, intake_state, client)
   end
 end
 
--- Leaves the next event of a client, which the call has taken, and goes to the one after it.
+-- Called when the next event of a client was taken. Goes on to the event after it.
 function due_topics.go_on(call, intake_state, client)
   go_to_next_event(client.next_topic)
   due_topics.find_next_topic(call, intake_state, client)
 end
 
--- Reads only the publisher, because a call looks at many more topics than it publishes events of.
+-- Reads only the publisher, because a call looks at many topics, but publishes events of few.
 local function publisher_of(call, name)
   return redis.call('HGET', call.keys.topic(name), 'publisher')
 end

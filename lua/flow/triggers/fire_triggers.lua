@@ -37,11 +37,10 @@ local triggers = include('flow/triggers/triggers')
 
 -- Maximum work of one script call, in units of about 20 µs of Redis. A trigger takes one unit, however many of its due
 -- times are handled. Each event that is published takes at least one more; a long event, or one with many subscribers,
--- takes several. The last trigger of a call may exceed the maximum by its subscribers.
+-- takes several. The work for the last trigger's subscribers may exceed the maximum.
 local MAX_WORK = 200
 local COPIES_PER_UNIT = copies.MAX.triggers / MAX_WORK
--- Work for each subscriber of a topic that gets its first event in this call, because a batch may have to be opened for
--- the subscriber: 16 µs.
+-- Work for each subscriber of a topic, once in a script call (16 µs): a batch may have to be opened for the subscriber.
 local WORK_OF_SUBSCRIBER = 0.8
 
 -- Maps the reason why a trigger could not publish to the error that the API shows for the trigger.

@@ -2,8 +2,8 @@ import { Deadline, type Progress } from './deadline.ts';
 import type { EventType } from './generated/calls.ts';
 
 /**
- * A `timestamp` of ten digits is refused: it would be of January to April 1970, but as seconds of 2001 to 2286. The bus
- * itself accepts it, as the Ruby Routemaster does.
+ * A `timestamp` of ten digits is refused: in ms it would be in early 1970, so it is probably in seconds. The bus itself
+ * accepts it, as the Ruby Routemaster does.
  */
 const SECONDS = { min: 1e9, max: 1e10 };
 

@@ -83,7 +83,7 @@ export async function publishAll<Event>(
   return stored;
 }
 
-/** Reads `events`. Throws the reason of `signal` when it is aborted, even while the next event does not come. */
+/** Reads `events`. When `signal` is aborted, throws its reason at once, without waiting for the next event. */
 async function* endedBy<Event>(signal: AbortSignal, events: AsyncIterable<Event>): AsyncGenerator<Event> {
   let end = () => {};
   const abort = () => end();
@@ -102,7 +102,7 @@ async function* endedBy<Event>(signal: AbortSignal, events: AsyncIterable<Event>
   } finally {
     signal.removeEventListener('abort', abort);
     const closed = source.return?.();
-    // A generator that waits for its next event does not close before this event comes.
+    // Not awaited after an abort: a generator closes only when its next event has come.
     if (signal.aborted) closed?.catch(() => {});
     else await closed;
   }

@@ -13,7 +13,7 @@ const EVENTS_PER_REQUEST = 1000;
 const MAX_TIMED_EVENTS = 500;
 /** Maximum characters of a request with several events. In UTF-8 they take 3 MiB at most; the bus accepts 5 MiB. */
 const MAX_CHARACTERS = 1_048_576;
-/** After each stored request, the next one may have this many times as many events, up to EVENTS_PER_REQUEST. */
+/** Each stored request multiplies the maximum events of the next one by this, up to EVENTS_PER_REQUEST. */
 const GROWTH = 1.25;
 
 /** Codes of errors that one event of a request can cause. The bus then stores no event of the request. */
@@ -67,7 +67,6 @@ export class TopicQueue {
     return this.#underWay.attempts;
   }
 
-  /** Sends the next request. */
   async send(transport: Transport): Promise<Outcome> {
     const events = this.#take();
     if (events.length === 0) return { stored: [] };

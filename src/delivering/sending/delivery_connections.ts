@@ -105,7 +105,7 @@ function reporting(
 
 /**
  * Makes `read()` return at most SLICE_BYTES, and nothing after undici has closed the connection. Otherwise undici would
- * go on to parse bytes of an answer that it has refused. Also notes what `keptConnectionClosed` tells.
+ * go on to parse bytes of an answer that it has refused. Also notes errors for `keptConnectionClosed`.
  */
 function readInSlices(socket: Socket): void {
   const read = socket.read.bind(socket);
@@ -122,8 +122,8 @@ function readInSlices(socket: Socket): void {
 }
 
 /**
- * Returns whether a request failed because the other side closed a connection that had carried others before, and did
- * so before a byte of the answer. Most likely it took the connection for idle, and has not seen the request.
+ * Returns whether a request failed because the other side closed a kept connection (one that had carried others) before
+ * a byte of the answer. Most likely that side took it for idle, and has not seen the request.
  */
 export function keptConnectionClosed(error: Error): boolean {
   return keptClosed.has(error);

@@ -129,7 +129,7 @@ export class Triggers {
   }
 
   /**
-   * Leaves a trigger in one partition at most, and resolves with what this partition has, or `home` if none has the
+   * Leaves a trigger in one partition at most. Resolves with what was found there, or in `home` if none has the
    * trigger. Several partitions may have it after interrupted calls, or calls at the same time:
    * - A trigger with the field `moving` is moved to the partition of its new topic, unless the client is not known
    *   there. If that partition has a trigger of this name already, the script `receive_trigger` decides which of the
