@@ -108,8 +108,12 @@ local function update_subscriber(call, token, sum, args)
   drop_notices.forget(call, token, sum.bids)
   local exists, recovered = subscribers.heal(call, token, sum, args.slow_ms)
   if exists then delivery_log.append(call, 'taken', token, sum.records, args.delivery_log) end
-  redis.call('ZREM', call.keys.batches_retrying(token), unpack(sum.bids))
   return recovered
+end
+
+-- A step of its own: nothing that fails at a subscriber leaves its finished batches among those to be tried again.
+local function end_retries(call, token, sum)
+  redis.call('ZREM', call.keys.batches_retrying(token), unpack(sum.bids))
 end
 
 -- Makes waiting jobs of a subscriber ready for workers, after `ended` of its deliveries have ended. Each ended delivery
@@ -133,6 +137,7 @@ local function write(call, taken, args)
   if #taken.bids > 0 then delete_batches(call, taken) end
   local ended = lanes.leave_all(call, taken.workers, taken.tokens)
   for token, sum in pairs(taken.by_token) do
+    calls.throw_later(call, end_retries, token, sum)
     recovered[token] = calls.throw_later(call, update_subscriber, token, sum, args)
     tokens[#tokens + 1] = token
   end

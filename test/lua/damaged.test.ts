@@ -99,6 +99,18 @@ test('a drop notice that cannot be read holds up only the batch that would carry
   assert.deepEqual(await acquire(), ['b1', 'a1']);
 });
 
+test('an accepted batch is not to be tried again, whatever of its subscriber cannot be read', async () => {
+  const { redis: commands, keys } = bus.store;
+  assert.deepEqual(await acquire(), ['b1', 'a1']);
+  await bus.nack('w1', 'b1', { attempt: '{}' });
+  assert.deepEqual(await acquire(), ['b1', 'a1']);
+  const retried = () => commands.zcard(keys.batches_retrying('bob'));
+  assert.equal(await retried(), 1);
+  await commands.set(keys.drop_notice_carried('bob'), 'not a hash');
+  await assert.rejects(bus.ack('w1', 'b1'), /WRONGTYPE/);
+  assert.equal(await retried(), 0);
+});
+
 test('a job that cannot be given again is left to the sweep', async () => {
   assert.deepEqual(await acquire(), ['b1', 'a1']);
   await bus.store.redis.set(bus.store.keys.drop_notice_carried('bob'), 'not a hash');
