@@ -53,12 +53,14 @@ export class Outbox {
     signal?: AbortSignal,
   ): Promise<MoveEnd> {
     const list = new OutboxList(home, { aside: to, holder });
-    while (!signal?.aborted) {
+    for (;;) {
       const { entries, ended } = await list.read();
       if (entries.length === 0) return ended ? 'ended' : 'lost';
+      // This is asked after the read, because the read removes what is applied. Finding out how few entries a full Redis
+      // takes can last a whole run of the job, and each run would begin with the same entries.
+      if (signal?.aborted) return 'left';
       list.done(await this.#applyAside(home, to, entries, { inTime: holder !== undefined }));
     }
-    return 'left';
   }
 
   /**

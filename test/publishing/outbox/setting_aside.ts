@@ -120,6 +120,27 @@ test('entries set aside are applied by as many at a time as fit into Redis, and 
   await assertPartitionsConsistent(bus.partitions);
 });
 
+test('what is applied of entries set aside is removed, although the job is asked to stop meanwhile', async () => {
+  const token = bus.token(1);
+  await bus.subscribe(token, bus.topic);
+  for (const event of ['e1', 'e2', 'e3', 'e4']) await bus.publish(event);
+  await bus.runJobs(outboxWith(() => Promise.reject(new StorageUnavailable(new Error('away')))));
+  const [home, to, ...others] = bus.partitions.all as [Partition, Partition, Partition, Partition];
+  const stopping = new AbortController();
+  const run = async (script: 'apply_outbox', args: Arguments<'apply_outbox'>) => {
+    stopping.abort();
+    if ((args.sources[0]?.entries.length ?? 0) > 1) throw new StorageFull(new Error('OOM'));
+    return to.run(script, args);
+  };
+  const confirmed = new Partitions(home, Object.create(to, { run: { value: run } }), ...others);
+  const outbox = outboxOf({ confirmed, marks: { refresh: async () => {} } });
+  assert.equal(await outbox.emptyAside(home, 1, undefined, stopping.signal), 'left');
+  assert.deepEqual([(await bus.entries(1)).length, await bus.queued(token)], [3, ['e1']]);
+  await bus.runJobs();
+  assert.deepEqual(await bus.queued(token), ['e1', 'e2', 'e3', 'e4']);
+  await assertPartitionsConsistent(bus.partitions);
+});
+
 test('the job of an outbox waits a moment for a master that hangs, and other jobs for it do not ask', async () => {
   await bus.subscribe(bus.token(1), bus.topic);
   await bus.publish('e1');
