@@ -26,8 +26,9 @@ function scaled(value: number, step: number, units: readonly string[]): string {
 /** Writes a number of events a second in a short form such as 1.2 k/s, 30/min, or 12/h. */
 export function rate(perSecond: number): string {
   if (perSecond === 0 || perSecond >= 1) return `${number(perSecond)}/s`;
-  const perMinute = perSecond * 60;
-  return perMinute >= 1 ? `${number(perMinute)}/min` : `${number(perMinute * 60)}/h`;
+  const rounded = (value: number) => Number(value.toPrecision(3));
+  const perMinute = rounded(perSecond * 60);
+  return perMinute >= 1 ? `${number(perMinute)}/min` : `${number(rounded(perSecond * 3600))}/h`;
 }
 
 /** Writes a duration in a short form such as 12 ms, 4.5 s, 3 min, 5 h, or 2 d. */

@@ -7,7 +7,8 @@ test('numbers, sizes and times have units that people read', () => {
   assert.deepEqual([999.6, 9960, 999_960].map(number), ['1.0 k', '10 k', '1.0 M']);
   assert.deepEqual([950, 1536, 40_000_000].map(bytes), ['950 B', '1.5 KiB', '38 MiB']);
   assert.deepEqual([1_048_500, 2 ** 20].map(bytes), ['1.0 MiB', '1 MiB']);
-  assert.deepEqual([0, 1200, 1.5, 0.5, 1 / 300].map(rate), ['0/s', '1.2 k/s', '1.5/s', '30/min', '12/h']);
+  assert.deepEqual([0, 1200, 1.5, 0.5].map(rate), ['0/s', '1.2 k/s', '1.5/s', '30/min']);
+  assert.deepEqual([0.01667, 0.016666, 0.00333].map(rate), ['1/min', '1/min', '12/h']);
   assert.deepEqual([12, 4500, 59_000, 240_000, 7_200_000, 200_000_000].map(duration), [
     '12 ms',
     '4.5 s',
