@@ -85,7 +85,7 @@ function judge(lab: Lab, quiet: Timing, beside: Timing, dropped: number): boolea
   lab.bar(
     'all events of the good ones are accepted',
     refused.length === 0,
-    `${refused.length} were not, such as ${refused[0]}`,
+    `${refused.length} were not${refused[0] ? `, such as ${refused[0]}` : ''}`,
   );
   const missing = quiet.missing + beside.missing;
   lab.bar('all of them are received', missing === 0, `${missing} were not`);
