@@ -26,7 +26,6 @@ time of the script call (µs), a newline and the token of the subscriber. The re
 entries of that call, and older than the entries of the next call. Listings of all subscribers follow the trail
 (delivery_trail.lua).
 ]]
-local calls = include('store/calls')
 local many = include('store/many')
 local open_batches = include('delivering/open_batches')
 local delivery_log = { ENDINGS = { 'taken', 'dropped' } }
@@ -140,12 +139,11 @@ function delivery_log.follow(call, ending, tokens, max)
   if length > max + LUMP then redis.call('LTRIM', trail, -max, -1) end
 end
 
--- Returns how many records of a log, or entries of a trail, are not newer than `at_ms`, by a binary search. The oldest
--- are first in `list`. Each takes `items` items of the list; the last of these begins with its time. Half a record at
--- the end, from another program, is left out: with a length such as 1.5, the search would never end. A key that another
--- program has written counts as an empty list.
+-- Returns how many records of a log, or entries of a trail, are not newer than `at_ms`, by a binary search. `list` has
+-- the oldest first. A record takes `items` items, of which the last begins with the time. An incomplete record at the
+-- end, written by another program, is left out: with a length such as 1.5, the search would never end.
 function delivery_log.count_until(list, items, at_ms)
-  local length = math.floor((calls.read_or_nil('LLEN', list) or 0) / items)
+  local length = math.floor(redis.call('LLEN', list) / items)
   if at_ms == math.huge then return length end
   local low, high = 0, length + 1
   while high - low > 1 do

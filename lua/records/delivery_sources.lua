@@ -43,8 +43,8 @@ end
 --   sources     how many indexes and logs it has searched
 --   newest_ms   the latest time within the bounds; math.huge if they have none
 --   oldest_ms   the earliest time that a record within the bounds can have
---   skipped     the key of a dead letter or an index that the listing passes over, because another program has written
---               this key
+--   skipped     the key of a dead letter, index, log or trail that the listing passes over, because another program has
+--               written this key
 function delivery_sources.begin(call, bounds, wanted, max_looked)
   return {
     call = call, bounds = bounds, state = wanted.state, reason = wanted.reason, max_looked = max_looked, looked = 0,
@@ -173,11 +173,18 @@ local function read_log(source)
   end
 end
 
+-- As `delivery_log.count_until`, but a key of another type counts as an empty list, and is noted in `listing.skipped`.
+function delivery_sources.count_until(listing, list, items, at_ms)
+  local count = calls.skip_wrong_type(delivery_log.count_until, list, items, at_ms)
+  if not count then listing.skipped = listing.skipped or list end
+  return count or 0
+end
+
 -- Returns the source (merging.lua) with the records of one delivery log that are not newer than `newest_ms`.
 function delivery_sources.log(listing, ending, token, newest_ms)
   listing.sources = listing.sources + 1
   local list = delivery_log.list_of(listing.call, ending, token)
-  local records = delivery_log.count_until(list, 2, newest_ms)
+  local records = delivery_sources.count_until(listing, list, 2, newest_ms)
   if records == 0 then return end
   local at_ms = delivery_log.time_of(redis.call('LINDEX', list, 2 * records - 1))
   if at_ms < listing.oldest_ms then return end

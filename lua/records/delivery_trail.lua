@@ -21,10 +21,11 @@ local delivery_trail = {}
 -- only entries of earlier times follow.
 local SMALLEST_ID = ('-'):rep(20)
 
--- Returns an iterator over the writes up to the time `newest_ms`, the newest first, without the oldest write of the
+-- Returns an iterator over the writes up to `listing.newest_ms`, the newest first, without the oldest write of the
 -- trail. Each is a table with the time of the write (`at_ms`) and the subscribers whose logs it names (`tokens`).
-local function read_writes(list, newest_ms)
-  local next_entry = delivery_sources.backwards(list, delivery_log.count_until(list, 1, newest_ms))
+local function read_writes(listing, list)
+  local length = delivery_sources.count_until(listing, list, 1, listing.newest_ms)
+  local next_entry = delivery_sources.backwards(list, length)
   local entry = next_entry()
   return function()
     if not entry then return end
@@ -61,7 +62,7 @@ end
 local function read_trail(trail, merge)
   local listing = trail.listing
   if trail.at_ms < listing.oldest_ms then return end
-  trail.next_write = trail.next_write or read_writes(trail.list, listing.newest_ms)
+  trail.next_write = trail.next_write or read_writes(listing, trail.list)
   local write = trail.next_write()
   if not write then return add_all_logs(trail, merge) end
   local has_records = false

@@ -7,7 +7,7 @@ subscribers. If `state` is `dead`, it must be a dead letter. Changes nothing.
 all failed attempts that are stored. If it has ended, it is looked for in the delivery logs; `looked` is the number of
 records in the logs that were searched. Without `clients`, a call searches only some of the logs, as one step of a scan
 over all. `place` says where the scan goes on; it is `0` at the beginning and at the end. `skipped` is the key of a dead
-letter of this name that cannot be read, because another program has written the key.
+letter of this name, or of a log, that cannot be read, because another program has written the key.
 
 If the batch waits for an attempt, `waits_for` says for what: `resume` (its subscriber is paused), `older_batch` (the
 subscriber is ordered), `other_batch` (the subscriber's probe is first), `room` (in the lane), `worker`, or `time`. At
@@ -15,6 +15,7 @@ subscriber is ordered), `other_batch` (the subscriber's probe is first), `room` 
 come, or if the subscriber is paused.
 ]]
 local batches = include('delivering/batches')
+local calls = include('store/calls')
 local delivery_log = include('records/delivery_log')
 local delivery_states = include('records/delivery_states')
 local jobs = include('delivering/jobs')
@@ -25,15 +26,12 @@ local MAX_SHOWN_ATTEMPTS = 20
 -- About how many logs one call searches. 500 take Redis 2 ms.
 local LOGS_PER_CALL = 500
 
--- Looks for a batch in a delivery log. Returns its entry for the reply, or nil if the log has no record of it that is
--- younger than a day. Also returns the number of records in the log.
-local function in_log(call, ending, token, id)
-  local list, length = delivery_log.list_of(call, ending, token), delivery_log.length(call, ending, token)
+-- Returns the entry for the reply if `list`, a delivery log, has a record of the batch that is younger than a day.
+local function in_log(call, list, ending, token, id)
   local position = redis.call('LPOS', list, id, 'RANK', -1)
-  if not position then return nil, length end
-  local record = redis.call('LINDEX', list, position + 1)
-  if delivery_log.time_of(record) < call.now_ms - delivery_log.KEPT_MS then return nil, length end
-  return { id = id, subscriber = token, state = ending, record = record, last_attempts = {} }, length
+  local record = position and redis.call('LINDEX', list, position + 1)
+  if not record or delivery_log.time_of(record) < call.now_ms - delivery_log.KEPT_MS then return end
+  return { id = id, subscriber = token, state = ending, record = record, last_attempts = {} }
 end
 
 -- Returns the names of the logs that this call searches, and the place where the scan over all logs goes on. The logs
@@ -49,15 +47,20 @@ local function logs_of(call, clients, place)
   return names, next_place
 end
 
+-- Looks for a batch in these logs. Returns its entry or nil, the number of records in the logs that were searched, and
+-- the key of a log that cannot be read.
 local function in_logs(call, names, id)
-  local looked = 0
+  local looked, skipped = 0, nil
   for _, name in ipairs(names) do
     local ending, token = delivery_log.read_name(name)
-    local entry, length = in_log(call, ending, token, id)
-    looked = looked + length
-    if entry then return entry, looked end
+    local list = delivery_log.list_of(call, ending, token)
+    local items = calls.read_or_nil('LLEN', list)
+    local entry = items and in_log(call, list, ending, token, id)
+    looked = looked + (items or 0) / 2
+    if not items then skipped = list end
+    if entry then return entry, looked, skipped end
   end
-  return nil, looked
+  return nil, looked, skipped
 end
 
 -- Returns what a batch waits for, such as 'resume'. Also returns the earliest time (ms) of its next attempt if that is
@@ -90,7 +93,9 @@ return function(call, args)
   elseif is_any then
     local names
     names, place = logs_of(call, clients, args.place)
-    entry, looked = in_logs(call, names, id)
+    local unreadable
+    entry, looked, unreadable = in_logs(call, names, id)
+    skipped = skipped or unreadable
   end
   if entry then entry.place_ms = '0' end
   return {

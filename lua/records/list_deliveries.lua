@@ -9,7 +9,7 @@ and `place_id` are the time and the id of the last entry of the page before. In 
 the place after which the next page begins; they are missing if there is none. A call looks at 2,000 batches at most. If
 most of them are in other states, the page is short or empty, even if more batches follow. `looked` is the number of
 batches at which the call looked, plus the number of indexes and logs in which it searched. `skipped` is the key of a
-dead letter or of an index that the page passes over, because another program has written this key.
+dead letter, index, log or trail that the page passes over, because another program has written this key.
 
 The entry of a batch that has ended has the field `record` (delivery_log.lua). Other entries have the fields that
 delivery_states.lua describes instead.

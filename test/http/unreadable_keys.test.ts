@@ -136,6 +136,18 @@ describe('a key of another type', () => {
       );
     });
 
+  test('deliveries:taken:{token} hides its own batches alone at their own paths', async () => {
+    const { grants } = await bus.acquire(['w1', 'w2']);
+    await bus.acquire([], { finished: grants.map(({ worker, job }) => ({ worker, job })) });
+    const taken: { id: string; subscriber: string }[] = JSON.parse(await read('/deliveries?state=taken'));
+    await damage(keys.deliveries_taken('alice'));
+    const statuses = new Map<string, number>();
+    for (const { id, subscriber } of taken)
+      statuses.set(subscriber, (await api.call('GET', `/deliveries/${id}`, { as: 'root' })).status);
+    assert.deepEqual([statuses.get('alice'), statuses.get('bob')], [404, 200]);
+    await api.web.prints(/"skipped":"deliveries:taken:{token}"/);
+  });
+
   test('attempts:{bid} hides no dead letter', async () => {
     await damage(keys.attempts(letter));
     assert.equal(JSON.parse(await read('/dead_letters')).length, 2);

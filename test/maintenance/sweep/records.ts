@@ -65,6 +65,12 @@ describe('delivery logs', () => {
     assert.deepEqual(await found(), ['records_miscounted erin']);
     assert.deepEqual(await commands.lrange(log, 0, -1), ['astray']);
   });
+
+  test('make the sweep fail at its end if another program has written a trail', async () => {
+    await redis.store.redis.set(redis.store.keys.deliveries_trail('taken'), 'a text');
+    await assert.rejects(found(), /WRONGTYPE/);
+    await redis.store.redis.del(redis.store.keys.deliveries_trail('taken'));
+  });
 });
 
 test('what is retried is listed as such, without a finding: an earlier release did not do it', async () => {
