@@ -33,10 +33,14 @@ export function outboxJob({ partition, partitions, outbox, leaseMs, onFull, log 
     const to = partitions.all[Number(index)];
     if (index !== undefined && (!to || to === partition)) return DONE;
     const holder = { worker, lease, leaseMs };
-    const runEnds = AbortSignal.any([signal, AbortSignal.timeout(RUN_MS)]);
     try {
       const end = to
-        ? await outbox.emptyAside(partition, to.index, holder, runEnds)
+        ? await outbox.emptyAside(
+            partition,
+            to.index,
+            holder,
+            AbortSignal.any([signal, AbortSignal.timeout(RUN_MS)]),
+          )
         : await outbox.empty(partition, holder, signal);
       return end === 'left' ? GIVEN_BACK : { end: 'settled', held: end === 'ended' };
     } catch (error) {

@@ -98,14 +98,9 @@ async function sweepJoins(walk: Walk, seen: Seen): Promise<void> {
 async function sweepTriggers(walk: Walk, seen: Seen): Promise<void> {
   // The entries that `triggers:due` should have: `{name} {token}` for each trigger that the sweep has seen.
   const triggers = new Set(seen.keys('trigger').map(({ parts: [client, name] }) => `${name} ${client}`));
-  const repair = async (all: Iterable<string>) => {
-    for (const names of slicesOf([...all], TRIGGERS)) {
-      if (walk.aborted) return;
-      await walk.repair('sweep_triggers', { names });
-    }
-  };
+  const repair = (names: readonly string[]) => repairNames(walk, 'sweep_triggers', names, TRIGGERS);
   const check = (names: string[]) => repair(names.filter((name) => !triggers.has(name)));
-  await repair(triggers);
+  await repair([...triggers]);
   for (const client of seen.of('triggers_of'))
     for await (const names of walk.members('triggers_of', client))
       await check(names.map((name) => `${name} ${client}`));
@@ -117,13 +112,22 @@ async function sweepRecords(walk: Walk, seen: Seen): Promise<void> {
   const taken = Array.from(seen.of('deliveries_taken'), (token) => `taken ${token}`);
   const dropped = Array.from(seen.of('deliveries_dropped'), (token) => `dropped ${token}`);
   const logs = new Set([...taken, ...dropped]);
-  for (const names of slicesOf([...logs], LOGS)) {
-    if (walk.aborted) return;
-    await walk.repair('sweep_deliveries', { names });
-  }
-  for await (const names of walk.members('deliveries_logs')) {
-    const others = names.map(String).filter((name) => !logs.has(name));
-    if (others.length > 0) await walk.repair('sweep_deliveries', { names: others });
-  }
+  const repair = (names: readonly string[]) => repairNames(walk, 'sweep_deliveries', names, LOGS);
+  await repair([...logs]);
+  for await (const names of walk.members('deliveries_logs'))
+    await repair(names.map(String).filter((name) => !logs.has(name)));
   if (!walk.aborted) await walk.repair('sweep_deliveries', { names: [] });
+}
+
+/** Calls a script for these names, a part of them at a time, until the sweep is aborted. */
+async function repairNames(
+  walk: Walk,
+  script: 'sweep_triggers' | 'sweep_deliveries',
+  all: readonly string[],
+  perCall: number,
+): Promise<void> {
+  for (const names of slicesOf(all, perCall)) {
+    if (walk.aborted) return;
+    await walk.repair(script, { names });
+  }
 }
