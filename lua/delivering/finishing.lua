@@ -100,8 +100,8 @@ local function delete_batches(call, taken)
   redis.call('UNLINK', unpack(attempts))
 end
 
--- Updates a subscriber that has finished batches (`sum`). Returns a true value if the subscriber could have only one
--- job at a time until now, for example because it was failing or new.
+-- Updates a subscriber after its batches in `sum` have finished. Returns a true value if it could have only one job at
+-- a time until now, for example because it was failing or new.
 local function update_subscriber(call, token, sum, args)
   redis.call('ZREM', call.keys.batches_queued(token), unpack(sum.bids))
   batches.count_out(call, token, #sum.bids, sum.events)

@@ -8,7 +8,7 @@ such as `17954000000000003,5:` and `{ kind, topic, about }`. The kinds are:
 - `events`, a topic and its events: give the events to the topic's subscribers in the other partition;
 - `end`, a topic and false: the topic was removed, so end its subscriptions in the other partition;
 - `publish`, a topic and `{ client, join, events }`: the topic lives in the other partition, and a join of this
-  partition publishes the events to it.
+  partition publishes the events to it. Only earlier releases read `join`.
 
 If a partition does not apply its entries in time, they are set aside for that partition in the list
 `outbox:{partition}`, so that the other partitions need not wait. Until that list is empty, further entries for the

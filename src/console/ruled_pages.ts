@@ -133,7 +133,7 @@ function mayChange(api: ApiCalls, call: PageCall, what: What): boolean {
 }
 
 /**
- * Makes the route of the form that makes or changes a trigger or join. `rulesOf` returns the rules that its page shows.
+ * Makes the route for the form that stores a trigger or join. `rulesOf` returns the rules as the form shows them.
  */
 export function change<Whole>(api: ApiCalls, what: What, rulesOf: (one: Whole) => object): Route {
   const notFound = `${what}_not_found` as const;

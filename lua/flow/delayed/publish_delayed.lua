@@ -50,7 +50,7 @@ local function choose_clients(call, intake_state, first_client)
     local client = all[(first_client + i - 1) % #all + 1]
     due_topics.find_next_topic(call, intake_state, client)
     if client.next_topic then
-      -- The first client counts as having used less than the others until its first topic is begun. So it begins.
+      -- The -1 puts the first client before all others. It grows to 0 or more when the client's first topic is begun.
       client.work, client.used_parts = 0, #clients == 0 and -1 or 0
       clients[#clients + 1] = client
     end

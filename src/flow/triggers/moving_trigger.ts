@@ -14,9 +14,9 @@ import { allNames, placeOf, readAll, type TriggerName, triggerAt } from './store
 const MAX_AGE_MS = 1000;
 
 /**
- * Finishes the move of a trigger to another partition. The move begins when the trigger gets a topic whose home is not
- * `from`, the partition that has the trigger: the script `put_trigger` stores the topic there, and the field `moving`.
- * This function copies the trigger with its counts and times to the home of its topic, and then removes it from `from`.
+ * Finishes the move of a trigger to another partition. The move begins when the script `put_trigger` gives the trigger
+ * in `from` a topic whose home is another partition, and sets the field `moving`. This function copies the trigger with
+ * its counts and times to that home, and then removes it from `from`.
  *
  * Does nothing with a trigger that is gone or not moving. Several processes can do this at the same time, and an
  * interrupted call can be repeated. Returns false if the home does not know the client. Throws StorageUnavailable if
