@@ -33,8 +33,7 @@ end
 
 -- Returns the score that a batch opened by this call gets in its subscriber's index: the time (µs) at which its events
 -- were accepted. If `ordered` is '1', the score is above all others in the index, even if Redis's clock was set back.
--- Scores are whole numbers: a short sorted set stores fractions as text, and takes 14 µs instead of 5 to add and remove
--- a batch.
+-- The score is a whole number, because a fraction makes it slower to add and remove a batch: 14 µs instead of 5.
 function batches.queue_score(call, token, ordered)
   if ordered ~= '1' then return call.accepted_us end
   local last = redis.call('ZRANGE', call.keys.batches_queued(token), 0, 0, 'REV', 'WITHSCORES')[2]
@@ -48,8 +47,8 @@ function batches.count_out(call, token, batch_count, event_count)
     redis.call('HDEL', call.keys.gauge_batches(), token)
     redis.call('HDEL', call.keys.gauge_events(), token)
   else
-    -- Not `-event_count`: for 0 events, that is `-0`, which Redis refuses. A batch of a Ruby Routemaster may have no
-    -- events.
+    -- Not `-event_count`, which is `-0` for a batch without events: Redis refuses `-0`. A Ruby Routemaster may have
+    -- stored such a batch.
     redis.call('HINCRBY', call.keys.gauge_events(), token, 0 - event_count)
   end
 end

@@ -17,10 +17,9 @@ local MAX_PASSED_OVER = 500
 choosing.START = batches.HEADER + 10
 
 -- Creates the state of a script call that chooses jobs for the idle workers in `args`. Some fields:
---   popped            instant jobs (any worker may take them) that the call has taken from their list
+--   popped            the instant jobs that the call has taken from their list
 --   position          the position in `popped` of the job that was tried last
---   waiting_by_share  for each share, how many jobs wait because it is full. A share is the part of the workers that
---                     one kind of subscribers, such as all slow ones, may use together
+--   waiting_by_share  for each share, the number of jobs that wait for a free worker of the share
 --   is_exhausted      true as soon as no job is left to try
 --   lanes             a cache: the result of `lane_entry.read` for each subscriber
 --   entered           the number of deliveries that the call has begun
@@ -39,9 +38,9 @@ function choosing.start_of(call, bid)
   if start and tonumber(start[3]) then return start end
 end
 
--- If a process of the old Ruby Routemaster stored the batch `bid` after this bus had taken over its Redis, makes it a
--- batch of this bus (maintenance/ruby.lua). Returns the first items of the batch's list, or nothing if it cannot become
--- a batch of this bus, or does not exist.
+-- Turns a stray into a batch of this bus (maintenance/ruby.lua). A stray is a batch that a Ruby Routemaster stored
+-- after this bus had taken over its Redis. Returns the first items of the batch's list, or nothing if `bid` is not such
+-- a batch, or cannot become a batch of this bus.
 local function start_of_stray(call, bid)
   if not ruby.adopt(call, bid) then return end
   redis.call('INCR', call.keys.strays_adopted())
@@ -66,8 +65,8 @@ local function next_job(call, choice)
   return choice.popped[choice.position]
 end
 
--- A batch that may have killed workers is delivered only by a quarantine, a process of its own. If `bid` is such a
--- batch and the worker is no quarantine, makes the job wait for one, and returns true. Otherwise returns false.
+-- Only a quarantine delivers suspects (batches that may have killed workers). If `bid` is a suspect, and this worker is
+-- no quarantine, makes the job wait for a quarantine, and returns true. Otherwise returns false.
 local function set_aside(call, choice, job, bid)
   if choice.kind == 'quarantine' or not attempts.is_suspect(call, bid) then return false end
   jobs.make_suspect(call, job)

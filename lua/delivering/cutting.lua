@@ -29,7 +29,7 @@ local MAX_ATTEMPTED_BYTES = 33554432
 local LONG_BYTES = 2097152
 
 -- Returns how many bytes of memory a batch takes in Redis: up to a third more than the bytes of its events. Returns 0
--- if `start`, which then has fewer than START items, is the whole batch.
+-- if `start`, the items that were already read, is the whole batch.
 local function size_of(call, bid, start)
   if #start < choosing.START then return 0 end
   return redis.call('MEMORY', 'USAGE', call.keys.batch(bid), 'SAMPLES', 0)
@@ -39,8 +39,9 @@ function cutting.is_long(call, bid, start)
   return size_of(call, bid, start) > LONG_BYTES
 end
 
--- Returns the maximum events and bytes of one delivery of a batch. A later attempt sends the same events as the first,
--- so it ignores the subscriber's limits, which may have become lower. `start[3]` is the number of earlier attempts.
+-- Returns the maximum events and bytes of one delivery of a batch. The first attempt keeps to the subscriber's limits.
+-- A later attempt ignores them: they may have become lower, and it must send the same events as the first. `start[3]`
+-- is the number of earlier attempts.
 local function limits_of(lane, start)
   if start[3] ~= '0' then return { events = math.huge, bytes = MAX_ATTEMPTED_BYTES } end
   return { events = open_batches.max_events(lane.max_events), bytes = open_batches.max_bytes(lane.max_bytes) }
@@ -64,21 +65,21 @@ local function read_items(call, bid, start, limits)
   return list
 end
 
--- Returns the score of the first part of a split batch in the subscriber's index. `score` is that of the other part,
--- which has `events_left` events.
+-- Returns the score, in the subscriber's index, of the part that was split off a batch. The rest of the batch has the
+-- score `score` and `events_left` events.
 --
--- The part must be delivered before the other one, but after all parts that were split off earlier. So it is placed
--- `2 * events_left` below the other one. A further split leaves at least one event less, and lowers `score` by one
--- (see `rename`), so each part gets a higher score than the one before:
+-- The part must come before the rest, but after all parts that were split off earlier. So its score is lower than that
+-- of the rest by `2 * events_left`. Each further split lowers `score` by one (see `rename`) and leaves fewer events, so
+-- the next part gets a higher score:
 --
---   split          events left  score of the other part  score of the first part
+--   split          events left  score of the rest  score of the part
 --   (none)         250          9000
---   100 split off  150          8999                     8999 - 2 * 150 = 8699
---   100 more        50          8998                     8998 - 2 * 50 = 8898
+--   100 split off  150          8999               8999 - 2 * 150 = 8699
+--   100 more        50          8998               8998 - 2 * 50 = 8898
 --
--- The part also stays behind any batch opened before the split one. If that batch is at `score - 1`, the part gets the
--- same score, and either may be delivered first. With `ordered` subscribers this cannot happen: only their oldest batch
--- is delivered.
+-- The part also stays behind all older batches. If one of them has the score `score - 1`, the part gets the same score,
+-- and either may be delivered first. This cannot happen for an `ordered` subscriber, because only its oldest batch is
+-- delivered.
 local function score_of_part(index, score, events_left)
   local older = redis.call('ZRANGE', index, '(' .. score, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')[2]
   local first = math.max(score - 2 * events_left, (tonumber(older) or 0) + 1)
@@ -86,10 +87,10 @@ local function score_of_part(index, score, events_left)
 end
 
 -- Gives the batch `old` the new UID `bid`. Its list, history and time of closing stay the same. `list` begins with the
--- header of the batch. Returns two scores of `bid`: in `batches:index`, and in the subscriber's index.
+-- header of the batch. Returns two scores of the batch: in `batches:index`, and in the subscriber's index.
 --
--- The score in the subscriber's index becomes 1 lower. Otherwise the batch could lose its place to one with the same
--- score, because Redis sorts these by UID.
+-- The score in the subscriber's index becomes 1 lower. Redis sorts batches with the same score by UID. So with an
+-- unchanged score, the new UID could move the batch behind another one with the same score.
 local function rename(call, list, old, bid)
   local keys, token, created_ms, attempts = call.keys, unpack(list, 1, batches.HEADER)
   local index, queue = keys.batches_index(), keys.batches_queued(token)
@@ -109,9 +110,9 @@ local function rename(call, list, old, bid)
   return place, score
 end
 
--- Splits the batch `whole` in two. The events up to the position `last` in `list` become a new batch with 0 attempts,
--- and `worker` gets its job. The other events stay in the old batch, which gets a new UID, and a job that any worker
--- may take. Returns the UID and the job of the new batch.
+-- Splits the batch `whole` in two, each with 0 attempts. The events up to the position `last` in `list` become a new
+-- batch, and `worker` gets its job. The other events stay in the old batch, which gets a new UID and an instant job.
+-- Returns the UID and the job of the new batch.
 local function cut(call, given, worker, whole, list, last)
   local keys, token, created_ms, q = call.keys, list[1], list[2], given.choice.q
   local head, rest, items = uids.next(given.uids), uids.next(given.uids), { token, created_ms, '0' }
@@ -134,12 +135,11 @@ local function cut(call, given, worker, whole, list, last)
   return head, job
 end
 
--- Adds as many events of the batch `bid` to the reply as one delivery may have. If some are left over, the added events
--- become a new batch. The worker gets this batch instead of `bid`, and the reply gets its job instead of that of `bid`.
--- Returns three values:
---   - the UID of the batch that is delivered
+-- Adds as many events of the batch `bid` to the reply as one delivery may have. If events are left over, the added ones
+-- become a new batch, and the job of the new batch replaces the job of `bid` in the reply. Returns three values:
+--   - the UID of the batch that the worker delivers
 --   - the number of its events
---   - the number of items added to the reply; each has one or several events (pieces.lua). It is 0 for a long batch,
+--   - the number of items added to the reply, each with one or several events (pieces.lua). It is 0 for a long batch,
 --     whose events the worker reads itself
 function cutting.add_events(call, given, worker, bid, start, lane)
   local limits = limits_of(lane, start)

@@ -15,8 +15,8 @@ local function sum_of(field, value, before)
   return value + before
 end
 
--- Adds `drops` (field, value, …), which say what was dropped, to the earlier drops in a Redis hash. Numbers are added
--- up. `from` becomes the earlier of the old and the new time, and `to` the later one.
+-- Adds `drops`, a list such as { 'events', 12, 'from', 1700000000000 }, to the earlier drops in a Redis hash. Numbers
+-- of events and batches are added up. `from` becomes the earlier of the two times, and `to` the later one.
 local function add_drops(hash, drops)
   local fields, sums = {}, {}
   for i = 1, #drops, 2 do fields[#fields + 1] = drops[i] end
@@ -37,8 +37,8 @@ function drop_notices.add(call, token, drops)
 end
 
 -- Returns the drop notice (field, value, …) to send with this batch, or nothing. Only one batch of a subscriber carries
--- a notice at a time; the field `teller` of the notice has the batch's UID. If no batch carries one, this batch gets a
--- notice about all drops that were not yet reported.
+-- a notice at a time. Its UID is in the field `teller` of the notice. If no batch carries a notice, this batch gets one
+-- about all drops that were not yet reported.
 function drop_notices.give(call, token, bid)
   local waiting, carried = call.keys.drop_notice(token), call.keys.drop_notice_carried(token)
   if redis.call('EXISTS', waiting, carried) == 0 then return end

@@ -16,8 +16,8 @@ local subscribers = include('delivering/subscribers')
 local waiting = include('delivering/waiting')
 local finishing = {}
 
--- Adds a finished batch to the table of its subscriber: the UIDs of the batches, the sums of their events and health
--- points, and the records (UID, record, …) of those that were accepted.
+-- Adds a finished batch to the table of its subscriber. This table has the UIDs of the finished batches, the sums of
+-- their events and health points, and the records (UID, record, …) of the accepted ones for the delivery log.
 local function add(call, taken, token, each, events)
   local sum = taken.by_token[token] or { events = 0, heal = 0, bids = {}, records = {} }
   taken.by_token[token] = sum
@@ -38,9 +38,9 @@ local function add_drop(call, drops, bid, token, events)
   delivery_log.add_drop(call, drops, bid, about)
 end
 
--- Takes one job from its worker, and adds it to `taken`. Returns the number of events in its batch (0 if there is no
--- batch), or nothing if the worker does not hold the job. `delivers_to` is the token of the subscriber to which the
--- worker delivered, or false if none is stored.
+-- Takes one job from its worker, and adds the job and its batch to `taken`. Returns the number of events in the batch
+-- (0 if there is no batch), or nothing if the worker does not hold the job. `delivers_to` is the token of the worker's
+-- subscriber, or false if no token is stored for the worker.
 local function take(call, args, each, delivers_to, lease_of, taken)
   if not leases.take_job(call, args.q, each.worker, each.job, each.lease, lease_of) then return end
   taken.workers[#taken.workers + 1] = each.worker
@@ -59,13 +59,16 @@ local function take(call, args, each, delivers_to, lease_of, taken)
   return events
 end
 
--- Takes the jobs from their workers, if these still hold them under the given lease. Returns two tables. The first has
--- the result of `take` for each job, or false. The second has what was taken:
---   workers, tokens, jobs, bids  from the jobs; `bids` includes batches that no longer exist
---   lists     the Redis keys of the batches
+-- Takes the jobs from those workers that still hold them under the given lease. Returns two tables. The first has, for
+-- each job, the result of `take`, or false if the job was not taken. The second has what was taken:
+--   workers   the workers that have finished
+--   tokens    for each of these workers: the token of its subscriber, or false
+--   jobs      their jobs
+--   bids      the UIDs of the batches, even of those that no longer exist
+--   lists     the Redis keys of the batches that exist
 --   by_token  a table for each subscriber (see `add`)
 --   drops     the records of batches whose subscriber had left
---   closed    for each batch: the time (ms) at which it stopped taking new events
+--   closed    for each batch: the time (ms) at which it was closed to new events
 local function take_all(call, args, finished)
   local workers, bids, removed = {}, {}, {}
   for i, each in ipairs(finished) do
@@ -88,8 +91,8 @@ local function add_failures(call, records)
   for i = 1, #records, 2 do records[i + 1] = records[i + 1] .. delivery_log.failures(call, records[i]) end
 end
 
--- Deletes finished batches. The few with failed attempts have a history of these, which is first added to their record,
--- and then deleted too.
+-- Deletes finished batches. If an accepted batch has a history of failed attempts, which is rare, these attempts are
+-- first added to its record.
 local function delete_batches(call, taken)
   local bids, attempts = taken.bids, calls.map(taken.bids, call.keys.attempts)
   redis.call('ZREM', call.keys.batches_index(), unpack(bids))
@@ -100,8 +103,8 @@ local function delete_batches(call, taken)
   redis.call('UNLINK', unpack(attempts))
 end
 
--- Updates a subscriber after its batches in `sum` have finished. Returns a true value if it could have only one job at
--- a time until now, for example because it was failing or new.
+-- Updates a subscriber after its batches in `sum` have finished. Returns a true value if the subscriber was limited to
+-- one delivery at a time until now, for example because it was failing or new.
 local function update_subscriber(call, token, sum, args)
   redis.call('ZREM', call.keys.batches_queued(token), unpack(sum.bids))
   batches.count_out(call, token, #sum.bids, sum.events)
@@ -111,15 +114,16 @@ local function update_subscriber(call, token, sum, args)
   return recovered
 end
 
--- A step of its own: nothing that fails at a subscriber leaves its finished batches among those to be tried again.
+-- Removes finished batches from the batches that will be tried again. This is a step of its own, so that it is done
+-- even if another step fails for this subscriber.
 local function end_retries(call, token, sum)
   redis.call('ZREM', call.keys.batches_retrying(token), unpack(sum.bids))
 end
 
--- Makes waiting jobs of a subscriber ready for workers, after `ended` of its deliveries have ended. Each ended delivery
--- makes two jobs ready, so that 4 deliveries at a time become 8, then 16. If the subscriber could have only one at a
--- time until now (`recovered`), as many jobs become ready as its limit of deliveries in flight permits. Jobs above this
--- limit stay, because they could not run yet.
+-- Makes waiting jobs of a subscriber instant after `ended` of its deliveries have ended. Each ended delivery makes two
+-- jobs instant, so that 4 deliveries at a time become 8, then 16, up to the subscriber's limit of deliveries in flight.
+-- If the subscriber was limited to one delivery at a time until now (`recovered`), as many jobs become instant as the
+-- limit permits.
 local function go_on(call, token, ended, recovered, args)
   if redis.call('EXISTS', call.keys.jobs_waiting(token)) == 0 then return end
   local own_limit, max_bytes = unpack(redis.call('HMGET', call.keys.subscriber(token), 'max_in_flight', 'max_bytes'))

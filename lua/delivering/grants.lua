@@ -25,16 +25,16 @@ local MAX_REPLY_EVENTS = 5000
 local MAX_REPLY_BYTES = 1000000
 
 -- Makes the table that collects the grants of one script call. A grant is a job that a worker gets. Fields:
---   uids         the generator of UIDs (uids.lua) for the parts of batches that are cut
---   choice       the state of choosing.lua
+--   uids         the generator of UIDs (uids.lua) for the parts of split batches
+--   choice       the state of the search for jobs (choosing.lua)
 --   list         the grants
---   reply_items  the items of the reply: the job and the events of each grant. At the end, `acquire` fills in the first
---                item, which describes all grants
+--   reply_items  the items of the reply: the job and the events of each grant. The first item, which describes all
+--                grants, is filled in at the end
 --   events       the number of events in the reply
 --   bytes        the size of these events
---   unleased     the grants that still need a lease
+--   unleased     the grants whose workers need a new lease
 --   token_of     for each worker that begins a delivery: the subscriber's token
---   subscribers  true for each subscriber of a granted batch
+--   subscribers  by token: true for each subscriber of a granted batch
 function grants.begin(choice, uid_seed)
   return {
     uids = uids.begin(uid_seed), choice = choice, list = {}, reply_items = { '' }, events = 0, bytes = 0,
@@ -117,8 +117,8 @@ function grants.take_back(call, given, worker)
   redis.call('DEL', call.keys.jobs_pending(given.choice.q, worker))
   given.token_of[worker] = nil
   lanes.leave(call, worker)
-  -- `lanes.leave` ends only deliveries that are stored. If this call began the delivery, it is not stored yet. The
-  -- worker then leaves its share (the workers that one kind of subscribers may use together) here.
+  -- If this call began the delivery, the delivery is not stored yet, so `lanes.leave` does not end it. But the worker
+  -- may have entered a share, and must leave it.
   lanes.leave_shares(call, { worker })
 end
 

@@ -43,8 +43,8 @@ function jobs.make_instant_again(call, q, job)
   call.wakes[q] = true
 end
 
--- Adds the job of a suspect, which is a batch that may have killed workers, to the list of these jobs. A quarantine
--- process takes them, the oldest entry first.
+-- Adds the job of a suspect (a batch that may have killed workers) to the end of the list from which only quarantines
+-- take jobs.
 function jobs.make_suspect(call, job)
   redis.call('RPUSH', call.keys.jobs_suspect(), job)
   call.wakes.suspect = true

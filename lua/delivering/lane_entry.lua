@@ -15,8 +15,8 @@ local FIELDS = {
   'max_bytes',
 }
 
--- Returns the FIELDS of a subscriber; false stands for a missing one. Adds `in_flight`, the number of the subscriber's
--- deliveries in flight, with those that this script call has begun but not yet stored.
+-- Returns a table with the FIELDS of a subscriber (false for a missing field) and `in_flight`: the number of the
+-- subscriber's deliveries in flight, including those that this script call has begun but not yet stored.
 function lane_entry.read(call, choice, token)
   local lane = choice.lanes[token]
   if lane then return lane end
@@ -50,17 +50,18 @@ end
 local function wait_for_turn(call, lane, job)
   local was_probe = lane.probe == job
   make_wait(call, lane, job)
-  -- Only the job of the oldest batch may run. It waited while this job was the probe, and becomes ready now.
+  -- This job was the probe, so the job of the oldest batch had to wait for it. Only that job may run, so it becomes
+  -- instant now.
   if was_probe then waiting.make_instant(call, lane.token, 1) end
   return false
 end
 
--- Counts `worker` in a share, which is the part of the workers that one kind of subscribers, such as all slow ones, may
--- use together. Returns true if the share had a free worker, or if `worker` is a quarantine, which never waits (see
--- `has_room`). Otherwise returns false, and the job waits:
---   - If its subscriber has deliveries in flight, the job waits among the subscriber's jobs until a delivery ends.
---   - If not, it becomes the subscriber's probe, and waits in the list of the share until a worker is free. The list
---     has at most one job of each subscriber, because the subscriber's other jobs wait for the probe.
+-- If a share, such as the workers for slow subscribers, has a free worker, counts `worker` in the share, and returns
+-- true. A quarantine never waits (see `has_room`), and is counted even if the share is full. In all other cases makes
+-- the job wait, and returns false:
+--   - If the subscriber has deliveries in flight, the job waits among the subscriber's jobs until a delivery ends.
+--   - If not, the job becomes the subscriber's probe, and waits in the list of the share until a worker is free. The
+--     subscriber's other jobs wait for the probe, so the list has at most one job of each subscriber.
 local function enter_share(call, choice, lane, share, worker, job)
   local holds_some = lane.in_flight > 0
   if choice.kind == 'quarantine' or lanes.share_room(call, share, holds_some) > 0 then
@@ -74,9 +75,9 @@ local function enter_share(call, choice, lane, share, worker, job)
   return false
 end
 
--- Returns true if a subscriber that has deliveries in flight has room for another one. For a quarantine, a process that
--- delivers only batches that may have killed workers, there is always room. If the job of such a batch had to wait, an
--- ordinary worker would get it later, and put it aside for the quarantine again, without end.
+-- Returns true if a subscriber that has deliveries in flight may have another one. For a quarantine this is always
+-- true. Otherwise the job of a suspect might have to wait. Later an ordinary worker would take this job, and put it
+-- aside for the quarantine again, and so on for ever.
 local function has_room(call, choice, lane)
   if choice.kind == 'quarantine' then return true end
   if lane.in_flight >= lanes.width(call, lane.max_in_flight, lane.max_bytes, choice.args) then return false end

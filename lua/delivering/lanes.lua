@@ -15,14 +15,14 @@ local lanes = {}
 -- order.
 lanes.SHARES = include('store/shares')
 -- The part of the live workers that is regular: a thread has a spare worker for every three regular ones
--- (thread_workers.ts). The shares are parts of the regular workers only. If they were parts of all live workers, they
--- could hold all regular ones, and leave only spare workers to other deliveries.
+-- (thread_workers.ts). The shares are parts of the regular workers only. If they were parts of all live workers, the
+-- shares together could hold every regular worker, and other deliveries would have only spare workers.
 local REGULAR_PART = 3 / 4
 local PART_OF_REGULAR = { slow = 1 / 2, failing = 1 / 4, joins = 1 / 16 }
 local PART_OF_LANE = 1 / 4
--- Maximum bytes of all deliveries in flight to one subscriber. A delivery counts as the subscriber's max_bytes, even if
--- its body is smaller. This bounds the memory of a worker process, which holds each body twice: 24 bodies of 16 MiB
--- took 670 MB.
+-- Maximum bytes of all deliveries in flight to one subscriber. Each delivery counts as the subscriber's max_bytes, even
+-- if its body is smaller. Without this maximum, a worker process could need too much memory. It holds each body twice:
+-- 24 bodies of 16 MiB took 670 MB.
 local MAX_BYTES = 67108864
 local PART_KEPT_OF_SLOW = 1 / 4
 
@@ -38,8 +38,8 @@ local function live_workers(call)
 end
 
 -- Returns how many subscribers hold exactly one worker of the share `slow` (the workers for slow and new subscribers).
--- It is computed once in a script call. After that, `enter_share` (lane_entry.lua) adds each subscriber whose first
--- delivery begins.
+-- The number is computed once in a script call. After that, `enter_share` (lane_entry.lua) adds 1 for each subscriber
+-- whose first delivery begins.
 local function single_workers(call)
   if call.single_workers then return call.single_workers end
   local workers, counts = redis.call('SMEMBERS', call.keys.share_workers('slow')), {}
@@ -49,8 +49,8 @@ local function single_workers(call)
       counts[token] = (counts[token] or 0) + 1
     else
       -- The delivery of this worker began in this script call, so its subscriber is not stored yet. The worker counts
-      -- as the only one of its subscriber. If that is wrong, the result is too high, and `share_room` may permit too
-      -- few deliveries, but never too many.
+      -- as the subscriber's only one in the share. If the subscriber has others there, the result is too high, and
+      -- `share_room` permits fewer deliveries than it could.
       call.single_workers = call.single_workers + 1
     end
   end
@@ -63,12 +63,13 @@ end
 -- Returns how many more workers a share may use; 0 or less means none. `holds_some` is true if the subscriber that
 -- wants a worker already has deliveries in flight.
 --
--- The last quarter of the share `slow` is kept for first deliveries: those to subscribers that have none in flight.
--- Otherwise subscribers that hang could take the whole share. Example: the share has 32 workers. First deliveries may
--- use all of them, further deliveries only 24, because 8 are kept (`kept`).
+-- A quarter of the share `slow` is kept for subscribers without deliveries in flight. Otherwise subscribers that hang
+-- could take the whole share. Example: 8 of 32 workers are kept. A subscriber without deliveries in flight may use any
+-- of the 32, but other subscribers get further workers only while fewer than 24 are in use.
 --
--- A running delivery that becomes slow enters even a full share (slow_deliveries.lua), and could use up the kept 8. So
--- a first delivery may begin in a full share while fewer than 8 subscribers have exactly one worker there.
+-- Running deliveries that become slow enter even a full share (slow_deliveries.lua), and could use up the 8 kept
+-- workers. So even if the share is full, a subscriber gets its first worker there, unless 8 or more subscribers have
+-- exactly one.
 function lanes.share_room(call, share, holds_some)
   local part = math.max(1, math.floor(live_workers(call) * REGULAR_PART * PART_OF_REGULAR[share]))
   local room = part - redis.call('SCARD', call.keys.share_workers(share))
@@ -90,9 +91,9 @@ function lanes.width(call, own_limit, max_bytes, args)
   return math.min(tonumber(own_limit) or args.lane_limit, args.lane_limit_max, math.max(1, math.floor(part)))
 end
 
--- Returns the limit for spare workers, which help while all regular workers of a thread are busy with long jobs. A
--- spare worker may begin a delivery only if the subscriber has fewer deliveries in flight than this limit, so that a
--- few subscribers that hang cannot use up the spare workers too. The limit is a quarter of the workers that do not
+-- Returns the limit for spare workers: they begin a delivery to a subscriber only if it has fewer deliveries in flight
+-- than this. Spare workers help while all regular workers of a thread are busy with long jobs. Without this limit, a
+-- few subscribers that hang could use up the spare workers too. The limit is a quarter of the workers that do not
 -- deliver to other subscribers, but at least 1.
 --
 -- `in_flight` is the number of the subscriber's deliveries in flight. `entered` counts the deliveries to all

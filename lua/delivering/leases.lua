@@ -11,8 +11,8 @@ them as times.
 local leases = {}
 
 -- Lease numbers are times of Redis's clock (µs). If the newest number is ahead of the clock by more than this, the
--- clock was set back. Smaller differences are normal: a call that gives several leases draws higher and higher numbers,
--- and clocks get small corrections.
+-- clock was set back. Smaller differences are normal: if a script call gives several leases, each number is higher by
+-- one than the number before, and clocks get small corrections.
 local MAX_AHEAD_US = 1000000
 
 -- Returns the number of the newest lease, or 0 if no lease has been given yet.
@@ -21,16 +21,16 @@ function leases.last(call)
   return call.last_lease
 end
 
--- The numbers of leases are times. Returns by how much (µs) new numbers must be ahead of Redis's clock: 0 unless the
--- clock was set back. `newest_us` says how far the newest number is ahead now.
+-- Returns how far (µs) the numbers of new leases, which are times, must be ahead of Redis's clock: 0 unless the clock
+-- was set back. `newest_us` is how far the number of the newest lease is ahead of the clock now.
 local function ahead_now(call, newest_us)
   if newest_us <= 0 then return 0 end
   local before_us = tonumber(redis.call('GET', call.keys.leases_ahead()))
   if not before_us then return newest_us > MAX_AHEAD_US and newest_us or 0 end
-  -- The numbers must grow at half the pace of the clock, so that the clock catches up with them. Example: the newest
-  -- number was ahead by 10 s when it was given (`before_us`), and now, 4 s later, by 6 s (`newest_us`). The next number
-  -- is ahead by the mean, 8 s. If the clock was set back again, `newest_us` is larger than the mean, and is taken,
-  -- because the numbers must not fall.
+  -- The numbers grow at half the pace of the clock, so that the clock catches up with them. Example: when the newest
+  -- number was given, it was 10 s ahead of the clock (`before_us`). Now, 4 s later, it is 6 s ahead (`newest_us`). The
+  -- next number gets the mean: it is 8 s ahead of the clock, and so 2 s higher than the newest number. If the clock was
+  -- set back again, `newest_us` is larger than the mean, and is taken, because the numbers must not fall.
   return math.max(newest_us, math.floor((newest_us + before_us) / 2))
 end
 
@@ -77,9 +77,9 @@ function leases.of(call, workers, lease_ms)
   return found
 end
 
--- Takes a job from its worker: removes the job from the worker's pending list in Redis, and the worker's lease from the
--- table `lease_of` (a result of `leases.of`). The caller must still delete the lease in Redis. Returns false if the
--- worker does not hold the job: its lease has expired, another worker has the job, or the same call was made before.
+-- Takes a job from its worker: removes the job from the worker's pending list in Redis, and the worker from `lease_of`,
+-- a table that `leases.of` returned. The caller must still delete the lease in Redis. Returns false if the worker does
+-- not hold the job: its lease has expired, another worker has the job, or an earlier call has taken it.
 function leases.take_job(call, q, worker, job, lease, lease_of)
   if lease_of[worker] ~= lease then return false end
   if redis.call('LREM', call.keys.jobs_pending(q, worker), 1, job) == 0 then return false end
@@ -107,8 +107,8 @@ end
 function leases.forget_worker(call, worker)
   redis.call('SREM', call.keys.workers_main(), worker)
   redis.call('SREM', call.keys.workers_aux(), worker)
-  -- This must be the last write: scrub.lua finds dead workers in this hash, to give back their jobs. If Redis is killed
-  -- and loses its last writes, scrub.lua finds the worker again.
+  -- This must be the last write. If Redis is killed and loses its last writes, the worker is still in this hash. There
+  -- scrub.lua finds dead workers, to give back their jobs.
   return redis.call('HDEL', call.keys.workers(), worker)
 end
 

@@ -21,8 +21,8 @@ local subscribers = include('delivering/subscribers')
 local waiting = include('delivering/waiting')
 
 -- Returns true if an answer 410 (Gone) means that the subscriber wants no more deliveries. `gone` is the
--- `subscribed_at` of the subscriber when the delivery began. If it has changed, the subscriber has subscribed again,
--- perhaps with another callback, so the 410 is an ordinary failure.
+-- `subscribed_at` of the subscriber when the delivery began. If the subscriber has another `subscribed_at` now, it has
+-- subscribed again, perhaps with another callback, so the 410 is an ordinary failure.
 local function is_gone(call, token, gone)
   local subscriber = call.keys.subscriber(token)
   local callback, subscribed_at = unpack(redis.call('HMGET', subscriber, 'callback', 'subscribed_at'))
@@ -42,9 +42,9 @@ local function note_failure(call, token, args, pauses)
   subscribers.fail(call, token, args)
 end
 
--- Scores in the sorted set of a subscriber's waiting jobs: for the job whose answer 410 (Gone) paused the subscriber,
--- and for jobs that get a 410 during the pause. All other jobs have higher scores. So the jobs that got a 410 are tried
--- first when the pause ends.
+-- Scores in the sorted set of a subscriber's waiting jobs. The job whose answer 410 (Gone) paused the subscriber gets
+-- CAUSE_OF_PAUSE. Jobs that get a 410 during the pause get GONE_TOO. All other jobs have higher scores, so the jobs
+-- that got a 410 are tried first when the pause ends.
 local CAUSE_OF_PAUSE, GONE_TOO = 0, 1
 
 -- Returns true if the subscriber is paused because this job failed.

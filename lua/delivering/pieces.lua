@@ -6,8 +6,8 @@ local batches = include('delivering/batches')
 local pieces = {}
 
 -- A piece is an item of acquire's reply: events joined with commas, of at most this number of bytes, or one longer
--- event. Up to this number, the size of its buffer, Lua joins texts fast. Without the maximum, acquire took up to three
--- times as long, and a batch of 260 MB blocked Redis for 5 s.
+-- event. Lua joins texts fast only up to the size of its buffer, which is this number. Without the maximum, acquire
+-- took up to three times as long, and a batch of 260 MB blocked Redis for 5 s.
 local PIECE_BYTES = 8192
 local OPENING_BRACE = 123
 
@@ -16,12 +16,12 @@ local function add_piece(given, list, first, last, size)
   given.bytes = given.bytes + size
 end
 
--- Adds the first events of a batch to the reply: as many as one delivery with these `limits` (`events` and `bytes`) may
--- have, but at least one. `list` has the items of the batch's list, the header first. Returns the number of pieces
--- (reply items) that the events take, and the position in `list` of the last added event.
+-- Adds the first events of a batch to the reply: at least one, and as many as `limits` (`events` and `bytes`) permit in
+-- one delivery. `list` has the items of the batch's list, the header first. Returns the number of pieces (reply items)
+-- that were added, and the position in `list` of the last added event.
 --
--- A piece has JSON events, joined with commas, or one event in an older form (of the Ruby Routemaster, or of version 1
--- of our layout).
+-- JSON events are joined to pieces. An event in an older form (of the Ruby Routemaster, or of version 1 of our layout)
+-- is a piece of its own.
 function pieces.add_events(given, list, limits)
   local first, last = batches.HEADER + 1, math.min(#list, batches.HEADER + limits.events)
   local before, from, size, is_open, room = #given.reply_items, first, 0, false, limits.bytes - 1

@@ -16,9 +16,9 @@ local batches = include('delivering/batches')
 local jobs = include('delivering/jobs')
 local waiting = include('delivering/waiting')
 
--- If the subscriber is failing, makes `job` its probe, which is the job that runs next, and permits deliveries from now
--- on (`throttled_until`). If the present probe is another job that is scheduled for later, that job becomes a waiting
--- job. A probe that is not scheduled stays the probe, because a worker has it already or can take it.
+-- If the subscriber is failing, ends its wait (`throttled_until`), and makes `job` its probe, so that this job runs
+-- next. If another job is the probe already, and is scheduled for later, it becomes a waiting job. If it is not
+-- scheduled, it stays the probe, because a worker has it already or can take it.
 local function try_first(call, token, job)
   local keys, subscriber = call.keys, call.keys.subscriber(token)
   local throttled_until, probe = unpack(redis.call('HMGET', subscriber, 'throttled_until', 'probe'))

@@ -12,8 +12,8 @@ local batches = include('delivering/batches')
 local calls = include('store/calls')
 local sizes = {}
 
--- How many batches, and how many dead letters, are measured for a figure that somebody looks at. Five take Redis about
--- 30 µs.
+-- Number of batches, and of dead letters, that are measured for an estimate that is only displayed. Measuring five
+-- takes Redis about 30 µs.
 local SHOWN_SAMPLES = 5
 
 -- Bytes of Redis that a batch takes besides its list of events and the history of its failed attempts: for its job, and
@@ -41,8 +41,9 @@ local function sample_of(index, count, samples)
   return bids
 end
 
--- Returns three values about the batches of a subscriber, or with `dead` about its dead letters: the index of their
--- UIDs, the function that returns the key of a batch's list of events, and the hash with the number of their events.
+-- Returns three values about the batches of a subscriber: the index of their UIDs, the function that returns the key of
+-- a batch's list of events, and the hash with the number of their events. If `dead` is true, returns the same for the
+-- subscriber's dead letters.
 local function keys_of(keys, token, dead)
   if dead then return keys.dead_letters_of(token), keys.dead_letter, keys.dead_letters_events() end
   return keys.batches_queued(token), keys.batch, keys.gauge_events()
@@ -67,17 +68,17 @@ local function estimate(keys, token, dead, samples)
   return count, math.ceil(count * others / #measured + all_events * bytes / math.max(1, events))
 end
 
--- Returns the number of a subscriber's queued batches and an estimate of the bytes that they take; then the same of its
--- dead letters. Batches in flight are queued ones too. At most `samples` of each are measured, SHOWN_SAMPLES if it is
--- nil.
+-- Returns four values: the number of a subscriber's queued batches (including those in flight), an estimate of their
+-- bytes, and the same two values for its dead letters. At most `samples` of each are measured, or SHOWN_SAMPLES if
+-- `samples` is nil.
 function sizes.of(keys, token, samples)
   samples = samples or SHOWN_SAMPLES
   local queued, queued_bytes = estimate(keys, token, false, samples)
   return queued, queued_bytes, estimate(keys, token, true, samples)
 end
 
--- Measures batches of a subscriber in full, from number `from` on (0 is the oldest). With `dead`, measures its dead
--- letters instead. Stops when the measured ones have `max_bytes` together, or at the limits of one call
+-- Measures batches of a subscriber in full, from number `from` on (0 is the oldest). If `dead` is true, measures its
+-- dead letters instead. Stops when those measured take `max_bytes` or more together, or at the limits of one call
 -- (`MAX_MEASURED`, `MAX_MEASURED_BYTES`). Returns how many were measured, and their bytes. Both are 0 if none is left,
 -- or if `max_bytes` is 0 or less.
 function sizes.measured(keys, token, dead, from, max_bytes)

@@ -24,12 +24,12 @@ local function find(call, slow_ms)
   return found
 end
 
--- Stores that the subscribers of slow deliveries are slow. The workers of these deliveries enter the share `slow`,
--- unless they are in another share already, so that slow subscribers together cannot use too many workers.
+-- Marks the subscribers of slow deliveries as slow. The workers of these deliveries enter the share `slow`, unless they
+-- are in another share already, so that slow subscribers together cannot use too many workers.
 function slow_deliveries.notice(call, slow_ms)
-  -- One search in each interval of LOOK_EVERY_US is enough. A call that gives leases searches first, and the number of
-  -- a lease is the time (µs) at which it was given. So if the newest lease is from this interval, the search has been
-  -- made.
+  -- One search in each interval of LOOK_EVERY_US is enough. The number of a lease is the time (µs) at which it was
+  -- given, and every call that gives leases searches first. So if the newest lease is from this interval, a search was
+  -- made in this interval.
   if math.floor(leases.last(call) / LOOK_EVERY_US) >= math.floor(leases.now(call) / LOOK_EVERY_US) then return end
   for worker, token in pairs(find(call, slow_ms)) do
     lanes.enter_slow_share(call, worker)

@@ -30,14 +30,13 @@ function subscribers.fail(call, token, failure)
   end
 end
 
--- Updates a subscriber that has accepted batches. `sum` is what finishing.lua has collected about these batches:
---   - `events` are added to the subscriber's number of sent events, and `heal` to its health points, which are 100 at
---     most.
---   - If the last delivery took longer (`took_ms`) than `slow_ms`, the subscriber becomes slow. Otherwise it is no
---     longer slow, unless another delivery to it is.
+-- Updates a subscriber that has accepted batches, by the sums in `sum` (finishing.lua):
+--   - Adds `events` to the subscriber's number of sent events, and `heal` to its health points, which are 100 at most.
+--   - If the last delivery took longer (`took_ms`) than `slow_ms`, makes the subscriber slow. Otherwise the subscriber
+--     is no longer slow, unless another delivery to it is slow.
 --   - The subscriber no longer counts as failing.
--- Returns whether the subscriber still exists, and a true value if it could have only one job at a time until now, for
--- example because it was failing or new.
+-- Returns whether the subscriber still exists, and a true value if it was limited to one delivery at a time until now,
+-- for example because it was failing or new.
 function subscribers.heal(call, token, sum, slow_ms)
   local subscriber = call.keys.subscriber(token)
   local callback, health, throttled, slow, probe =
@@ -55,8 +54,8 @@ function subscribers.heal(call, token, sum, slow_ms)
   return true, probe or throttled or first
 end
 
--- Makes the probe of a subscriber an ordinary job, so that the subscriber's other jobs may run. A probe that was
--- scheduled for later becomes ready now, and the result is true. Any other probe stays in its list.
+-- Makes the probe of a subscriber an ordinary job, so that the subscriber's other jobs may run. If the probe was
+-- scheduled for later, it becomes instant, and the result is true. Otherwise the probe stays in its list.
 function subscribers.release_probe(call, token, probe)
   redis.call('HDEL', call.keys.subscriber(token), 'probe')
   local was_scheduled = redis.call('ZREM', call.keys.jobs_scheduled('main'), probe) == 1

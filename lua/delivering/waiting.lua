@@ -4,9 +4,9 @@ Waiting jobs: jobs whose subscriber may not have another delivery in flight now.
 local jobs = include('delivering/jobs')
 local waiting = {}
 
--- Adds a job to the waiting jobs of a subscriber, a sorted set by the times (µs) at which they were added. Jobs that
--- one script call adds get times 1 µs apart, to keep their order. Adding each takes longer than 1 µs, so the jobs of
--- later calls come after them.
+-- Adds a job to the waiting jobs of a subscriber, a sorted set by the times (µs) at which they were added. If one
+-- script call adds several jobs, their times are 1 µs apart, to keep their order. Adding a job takes longer than 1 µs,
+-- so the jobs of later calls get later times.
 function waiting.add(call, token, job)
   call.waiting_added = (call.waiting_added or 0) + 1
   redis.call('ZADD', call.keys.jobs_waiting(token), call.now_us + call.waiting_added, job)

@@ -25,22 +25,22 @@ local function read_record(call, args, state)
 end
 
 -- Returns the dead letters that a bulk operation looks at next, at most `args.max`, each with its UID and the time of
--- its death. Also returns true if there are more. With `args.token`, they are those of this subscriber, otherwise those
--- of all. `record` is the hash of the operation.
+-- its death. Also returns true if there are more. If `args.token` is given, returns only letters of this subscriber.
+-- `record` is the hash of the operation.
 local function next_letters(call, args, record)
   local keys = call.keys
   local index = args.token and keys.dead_letters_of(args.token) or keys.dead_letters_index()
-  -- Another program may have overwritten the index. The index of one subscriber (`args.token`) then counts as empty,
-  -- and the operation goes on with the next subscriber. Without the index of all letters it cannot go on, so the error
-  -- is thrown.
+  -- If another program has overwritten the index of one subscriber (`args.token`), this index counts as empty, and the
+  -- operation goes on with the next subscriber. Without the index of all letters, the operation cannot go on, so the
+  -- error is thrown.
   local function read(...)
     if not args.token then return redis.call('ZRANGEBYSCORE', ...) end
     return calls.read_or_nil('ZRANGEBYSCORE', ...) or {}
   end
   local found = {}
-  -- The last call stopped at the letter `at_id`, which died at `at_ms`. Next come the letters of the same millisecond
-  -- with larger ids. They are read without a limit: the few script calls of one millisecond make some 300 dead letters
-  -- each at most.
+  -- The last step stopped at the letter `at_id`, which died at `at_ms`. Next come the letters of the same millisecond
+  -- with larger ids. All letters of that millisecond are read, which are not many: a script call makes some 300 dead
+  -- letters at most, and only a few calls fit into a millisecond.
   for _, bid in ipairs(record.at_ms and read(index, record.at_ms, record.at_ms) or {}) do
     if merging.is_larger(bid, record.at_id) then found[#found + 1] = { bid, record.at_ms } end
   end
@@ -52,16 +52,14 @@ local function next_letters(call, args, record)
   return letters, #found > #letters
 end
 
--- Begins a step of a bulk operation: a retry or purge of dead letters, one subscriber after another. Returns a table:
+-- Begins a step of a bulk operation, which handles the dead letters of one subscriber after another. Returns a table:
 --   args    the arguments of the script
 --   record  the filter and the progress of the operation
 --   bids    the UIDs of the next letters that match the filter
---   state   `going` if this subscriber has more letters, `next` if another subscriber follows, `over` if none follows
---   last    if `state` is `going`: the letter after which the next step continues
--- Returns nothing in three cases:
---   - The owner has begun another operation.
---   - The operation is no longer in the state `wanted`.
---   - Another worker has handled all letters of this subscriber (number `args.list_index` in the operation's list).
+--   state   `going` if this subscriber has more letters, `next` if another subscriber follows, otherwise `over`
+--   last    the letter after which the next step continues; only if `state` is `going`
+-- Returns nothing if the owner has begun another operation, if the operation is no longer in the state `wanted`, or if
+-- another worker has finished this subscriber (number `args.list_index` in the operation's list).
 function bulks.begin_step(call, args, wanted)
   local record = read_record(call, args, wanted)
   if not record then return end
@@ -109,8 +107,8 @@ function bulks.end_step(call, step, counts)
   redis.call('HSET', key, unpack(values))
 end
 
--- Stores the progress after a step that has retried or purged `done` letters. The other letters of the step are counted
--- as left alone (`left`).
+-- Stores the progress after a step that has retried or purged `done` letters. The field `left` counts the other letters
+-- of the step.
 function bulks.note_handled(call, step, done)
   local record = step.record
   local counts = { done = record.done + done, left = record.left + #step.bids - done }

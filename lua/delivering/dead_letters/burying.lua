@@ -8,22 +8,20 @@ local subscribers = include('delivering/subscribers')
 local waiting = include('delivering/waiting')
 local burying = {}
 
--- Ends a delivery for good: makes its batch a dead letter, or deletes the batch if the subscriber has left. Deletes the
--- job, which the caller has already taken from the worker. Since the subscriber has one delivery less in flight now,
--- one of its waiting jobs becomes ready for any worker.
+-- Ends a delivery for good. Its batch becomes a dead letter or, if the subscriber has left, is deleted. Its job, which
+-- the caller has already taken from the worker, is deleted. One waiting job of the subscriber becomes instant, because
+-- the subscriber has one delivery fewer in flight now.
 --
 -- Fields of `failure`:
---   - `q`, `worker` and `job`: the job, and the worker that has held it
---   - `bid`: the batch
---   - `reason`: why the batch becomes a dead letter
---   - `attempt`: the failed attempt as JSON; nil if the history of the batch has it already
---   - `damage`: health points that the subscriber loses
---   - `throttle_ms`: time without deliveries to the subscriber
+--   q, worker, job  the job, and the worker that held it
+--   bid             the batch
+--   reason          why the batch becomes a dead letter
+--   attempt         the failed attempt as JSON; nil if the history of the batch has it already
+--   damage          health points that the subscriber loses
+--   throttle_ms     time without deliveries to the subscriber
 --
--- Returns three values:
---   - the number of events in the dead letter; 0 if there is none
---   - the number of events in the deleted batch; 0 if none was deleted
---   - the subscriber's token; false if the batch is gone
+-- Returns the number of events in the dead letter (0 if there is none), the number of events in the deleted batch (0 if
+-- none was deleted), and the subscriber's token (false if the batch is gone).
 function burying.end_delivery(call, failure)
   local keys, bid = call.keys, failure.bid
   redis.call('SREM', keys.jobs_index(failure.q), failure.job)

@@ -28,14 +28,16 @@ function dead_letters.unlist(call, bid, token, events)
   redis.call('DEL', keys.dead_letter_about(bid))
   redis.call('ZREM', keys.dead_letters_index(), bid)
   redis.call('ZREM', keys.dead_letters_of(token), bid)
-  -- Not `-events`: that of 0 is `-0`, which Redis refuses. A batch of a Ruby Routemaster may have no events.
+  -- Not `-events`, which is `-0` for a batch without events: Redis refuses `-0`. A Ruby Routemaster may have stored
+  -- such a batch.
   if redis.call('HINCRBY', keys.dead_letters_events(), token, 0 - events) <= 0 then
     redis.call('HDEL', keys.dead_letters_events(), token)
   end
 end
 
--- The subscriber `token` has no dead letter `bid`. Removes the entry that its index may still have, so that later calls
--- do not find it again. Does nothing if `token` is nil, because the subscriber is then unknown.
+-- Removes `bid` from the index of the subscriber's dead letters, if it is there, so that later calls do not find it
+-- again. The caller has found that this subscriber has no such dead letter. Does nothing if `token` is nil, because the
+-- subscriber is then unknown.
 function dead_letters.forget_entry(call, bid, token)
   if token then redis.call('ZREM', call.keys.dead_letters_of(token), bid) end
 end

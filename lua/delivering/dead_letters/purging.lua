@@ -15,7 +15,8 @@ local function add_record(call, records, bid)
   delivery_log.add_drop(call, records, bid, about)
 end
 
--- Deletes these dead letters, but only those of the subscriber `client`, if it is given. Returns how many were deleted.
+-- Deletes the dead letters `bids`. If `client` is given, letters of other subscribers stay. Returns how many were
+-- deleted.
 function purging.purge(call, bids, client, max_records)
   local purged = 0
   local records = delivery_log.drops('purged', max_records)
