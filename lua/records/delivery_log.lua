@@ -34,16 +34,17 @@ local UNIT = 16
 -- When all delivery logs together are full, the longest one loses LUMP records at a time. A script call removes at most
 -- MAX_REMOVED records, so as not to block Redis after an operator has lowered the limit.
 local LUMP, MAX_REMOVED = 64, 1024
--- A record has at most this many failed attempts, with at most this many bytes together. Attempts quote the answers of
--- the subscriber, which could otherwise take more memory than the rest of the record.
+-- A record has at most this many failed attempts, with at most this many bytes together. A failed attempt quotes the
+-- answer of the subscriber, which could otherwise take more memory than the rest of the record.
 local MAX_RECORD_ATTEMPTS, MAX_RECORD_ATTEMPTS_BYTES = 3, 512
 -- Maximum bytes of the JSON with the number of events by topic. If it is longer, a record has `null` in its place.
 local MAX_TOPICS_BYTES = 256
 -- Time for which a record is shown: a day.
 delivery_log.KEPT_MS = 86400000
 
--- Returns the number that `deliveries:logs` stores for a log with this many records: rounded down to whole UNITs, so
--- that it seldom changes. Returns nil for an empty log, which is not stored there.
+-- Returns the number that `deliveries:logs` stores for a log: `records`, the number of its records, rounded down to
+-- whole UNITs. Because of the rounding, the stored number seldom changes. Returns nil for an empty log, which is not
+-- stored there.
 function delivery_log.counted(records)
   if records > 0 then return records - records % UNIT end
 end
@@ -87,8 +88,8 @@ function delivery_log.cut(call, name, counted, removed)
 end
 
 -- Removes the oldest records of the longest logs until all logs together have at most `max` records, or until
--- MAX_REMOVED records are removed. `total` may be too low by up to `uncounted`, because the stored number of records of
--- each log is rounded down to whole UNITs.
+-- MAX_REMOVED records are removed. `total` is the sum of the stored numbers of records, which are rounded down to whole
+-- UNITs. So the logs may have up to `uncounted` more records than `total`.
 local function shrink(call, total, max)
   local uncounted, removed = (UNIT - 1) * redis.call('ZCARD', call.keys.deliveries_logs()), 0
   while total + uncounted > max and removed < MAX_REMOVED do
@@ -102,8 +103,9 @@ local function shrink(call, total, max)
   end
 end
 
--- Shortens a log of fewer than UNIT records, which `shrink` takes for empty. Such a log keeps an equal part of `max`,
--- the maximum of all logs together, but at least its newest record. Returns the number of records that are left.
+-- Shortens a log of fewer than UNIT records. `shrink` never shortens such a log, because its stored number of records
+-- is 0. The log keeps an equal part of `max`, the maximum of all logs together, but at least its newest record. Returns
+-- the number of records that are left.
 local function cut_to_part(call, list, records, max)
   if records >= UNIT then return records end
   local part = math.max(1, math.floor(max / redis.call('ZCARD', call.keys.deliveries_logs())))
@@ -128,20 +130,22 @@ function delivery_log.append(call, ending, token, entries, max)
 end
 
 -- Notes in a trail that this script call wrote to the logs of the subscribers `tokens`. A trail lists such writes in
--- order of time. `ending` names the trail: `taken` for accepted batches, `dropped` for dropped ones.
+-- order of time. `ending` is `taken` for the trail of accepted batches, and `dropped` for that of dropped ones.
 function delivery_log.follow(call, ending, tokens, max)
   if #tokens == 0 or max == 0 then return end
   local trail, at, entries = call.keys.deliveries_trail(ending), string.format('%d\n', call.now_us), {}
   for i, token in ipairs(tokens) do entries[i] = at .. token end
   local length = many.command('RPUSH', trail, entries)
-  -- Each entry of the trail stands for at least one record, and about `max` records are kept. So listings need only the
-  -- newest `max` entries. Older ones are deleted LUMP at a time, so that few script calls need to do it.
+  -- Each entry of the trail stands for at least one record, and about `max` records are kept. So the newest `max`
+  -- entries are enough for listings. Older entries are deleted LUMP at a time, so that few script calls have to delete
+  -- any.
   if length > max + LUMP then redis.call('LTRIM', trail, -max, -1) end
 end
 
 -- Returns how many records of a log, or entries of a trail, are not newer than `at_ms`, by a binary search. `list` has
--- the oldest first. A record takes `items` items, of which the last begins with the time. An incomplete record at the
--- end, written by another program, is left out: with a length such as 1.5, the search would never end.
+-- the oldest first. Each record takes `items` places in the list, and the last of them begins with the time. If another
+-- program has written an incomplete record at the end, it is left out: with a length such as 1.5 records, the search
+-- would never end.
 function delivery_log.count_until(list, items, at_ms)
   local length = math.floor(redis.call('LLEN', list) / items)
   if at_ms == math.huge then return length end
@@ -176,9 +180,9 @@ function delivery_log.failures(call, bid)
   return ',' .. (first:match('^{"at":(%d+)') or 'null') .. ',[' .. table.concat(kept, ',') .. ']'
 end
 
--- Completes the record of a batch that ends now: puts two times in front, that of its end (µs) and that of its closing
--- (`closed_ms`; 0 if there is none). Each record of a script call ends 1 µs after the one before, so that no two have
--- the same time. Making a record takes longer than 1 µs, so all records of the next call are later.
+-- Completes the record of a batch that ends now: puts before it the time of the end (µs), and the time at which the
+-- batch was closed (`closed_ms`; 0 if there is none). Records of one script call get ends 1 µs apart, so that no two
+-- have the same time. Making a record takes longer than 1 µs, so the records of later calls get later times.
 function delivery_log.ended_now(call, closed_ms, record)
   call.records_made = (call.records_made or 0) + 1
   return string.format('%d', call.now_us + call.records_made) .. ',' .. (closed_ms or '0') .. ',' .. record
@@ -204,8 +208,8 @@ function delivery_log.drops(reason, max)
 end
 
 -- Returns the time (ms, as text) at which a batch that is about to be dropped was closed to new events: now if the
--- batch is open. Returns false for a batch that its first events filled, and for a retried dead letter. Keeps in
--- `records` what it reads from Redis, to read it only once.
+-- batch is open. Returns false if no time is stored: the first events of the batch filled it, or it is a retried dead
+-- letter. Keeps in `records` what it reads from Redis, to read it only once.
 local function closed_ms_of(call, records, bid, token)
   local open_of = records.open_of
   if open_of[token] == nil then open_of[token] = open_batches.bid_of(call, token) end

@@ -21,8 +21,8 @@ local delivery_sources = {}
 -- log fetches only MIN_CHUNK entries. Later reads fetch more, up to MAX_CHUNK.
 local MIN_CHUNK, MAX_CHUNK = 4, 128
 
--- In a listing, larger ids come first. `x-` is larger than the id `x`, and no id lies between them. So a page that
--- begins after `x-` begins with `x`.
+-- A listing shows larger ids first, and a page begins after a given id. To begin with the id `x` itself, a page begins
+-- after `x-`: this is larger than `x`, and no id lies between them.
 local JUST_BEFORE = '-'
 
 -- Returns the time bounds of a listing as the highest and the lowest score of an index. The scores are times in ms if
@@ -35,16 +35,16 @@ local function score_range(bounds, scale)
 end
 
 -- Creates the working state of one listing, which searches indexes (sorted sets) and delivery logs. Some fields:
---   state       the state of the batches to list; nil for any state
---   reason      why the dead letters to list have died; nil for any reason
---   max_looked  maximum batches that the listing looks at, wanted or not. Then it stops, and its last entry is
---               `{ at_ms, id, stopped = true }`: the next page begins after this time and id
---   looked      how many batches it has looked at
+--   state       only batches in this state are listed; nil for any state
+--   reason      only dead letters that died for this reason are listed; nil for any reason
+--   max_looked  how many batches the listing may look at, listed or not. After these, its last entry is `{ at_ms, id,
+--               stopped = true }`, and the next page begins after this time and id
+--   looked      how many batches the listing has looked at
 --   sources     how many indexes and logs it has searched
 --   newest_ms   the latest time within the bounds; math.huge if they have none
 --   oldest_ms   the earliest time that a record within the bounds can have
---   skipped     the key of a dead letter, index, log or trail that the listing passes over, because another program has
---               written this key
+--   skipped     the key of an index, log, trail or dead letter that was left out, because another program has written
+--               it
 function delivery_sources.begin(call, bounds, wanted, max_looked)
   return {
     call = call, bounds = bounds, state = wanted.state, reason = wanted.reason, max_looked = max_looked, looked = 0,
@@ -132,7 +132,8 @@ local function read_single(source)
   return entry
 end
 
--- Adds each batch in `bids` that was created within the listing's bounds to a merge, as a source of its own.
+-- Adds the batches `bids` to a merge, each as a source of its own. Leaves out those that were not created within the
+-- listing's bounds.
 function delivery_sources.add_singles(listing, merge, bids)
   local bounds, index = listing.bounds, listing.call.keys.batches_index()
   listing.sources = listing.sources + #bids
@@ -147,7 +148,7 @@ function delivery_sources.add_singles(listing, merge, bids)
   end
 end
 
--- Returns an iterator over the first `length` items of a list, the last of them first.
+-- Returns an iterator over the first `length` items of a list, from the last of these items back to the first.
 function delivery_sources.backwards(list, length)
   local chunk, size = {}, 2 * MIN_CHUNK
   return function()
@@ -173,7 +174,8 @@ local function read_log(source)
   end
 end
 
--- As `delivery_log.count_until`, but a key of another type counts as an empty list, and is noted in `listing.skipped`.
+-- Returns the result of `delivery_log.count_until`. If `list` is not a list, returns 0, and notes its key in
+-- `listing.skipped`.
 function delivery_sources.count_until(listing, list, items, at_ms)
   local count = calls.skip_wrong_type(delivery_log.count_until, list, items, at_ms)
   if not count then listing.skipped = listing.skipped or list end

@@ -17,12 +17,13 @@ local delivery_sources = include('records/delivery_sources')
 local merging = include('records/merging')
 local delivery_trail = {}
 
--- An id that is smaller than all real ids. A listing shows entries of the same time by descending id, so after this id
--- only entries of earlier times follow.
+-- An id that is smaller than all real ids. A listing shows entries of the same time by descending id. So a page that
+-- begins after this id begins with an earlier time.
 local SMALLEST_ID = ('-'):rep(20)
 
--- Returns an iterator over the writes up to `listing.newest_ms`, the newest first, without the oldest write of the
--- trail. Each is a table with the time of the write (`at_ms`) and the subscribers whose logs it names (`tokens`).
+-- Returns an iterator over the writes up to `listing.newest_ms`, the newest first. Each is a table with the time of the
+-- write (`at_ms`) and the subscribers to whose logs it appended records (`tokens`). The oldest write of the trail is
+-- left out, because it may lack some subscribers.
 local function read_writes(listing, list)
   local length = delivery_sources.count_until(listing, list, 1, listing.newest_ms)
   local next_entry = delivery_sources.backwards(list, length)
@@ -38,8 +39,8 @@ local function read_writes(listing, list)
   end
 end
 
--- Adds a log to the merge, unless the trail has already added it. Returns its source; false if the log has no records
--- within the bounds of the listing.
+-- Adds the log of a subscriber to the merge, if the merge does not have it yet. Returns the source of the log, or false
+-- if the log has no records within the bounds of the listing.
 local function add_log(trail, merge, token, newest_ms)
   local log = trail.logs[token]
   if log == nil then
@@ -57,8 +58,8 @@ local function add_all_logs(trail, merge)
   end
 end
 
--- Goes on to the next older write: adds its logs, and returns an entry without an id. A write whose records are gone
--- counts as a batch at which the listing has looked.
+-- Goes on to the next older write: adds its logs to the merge, and returns an entry without an id. If the records of
+-- the write were deleted, the write counts in `listing.looked` as if it were a batch.
 local function read_trail(trail, merge)
   local listing = trail.listing
   if trail.at_ms < listing.oldest_ms then return end

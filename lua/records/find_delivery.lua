@@ -34,8 +34,8 @@ local function in_log(call, list, ending, token, id)
   return { id = id, subscriber = token, state = ending, record = record, last_attempts = {} }
 end
 
--- Returns the names of the logs that this call searches, and the place where the scan over all logs goes on. The logs
--- of given clients are few, so one call searches them all.
+-- Returns the names of the logs that this call searches, and the place at which the next call continues the scan over
+-- all logs. If `clients` are given, one call searches all their logs, because these are few.
 local function logs_of(call, clients, place)
   local names = {}
   for _, token in ipairs(clients) do

@@ -30,7 +30,8 @@ function merging.is_before(at_ms, id, other_at_ms, other_id)
   return merging.is_larger(id, other_id)
 end
 
--- At equal times, a source without an id comes first: it may still have entries of this time.
+-- Returns true if the source `one` comes before `other` in the merge. At equal times, a source whose entry has no id,
+-- or is not read yet, comes first: it may still give entries of this time.
 local function is_before(one, other)
   if one.at_ms ~= other.at_ms then return one.at_ms > other.at_ms end
   local id, other_id = one.entry and one.entry.id, other.entry and other.entry.id
