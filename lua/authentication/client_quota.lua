@@ -9,9 +9,9 @@ second is later than now when it is read, Redis's clock was set back, and the fi
 ]]
 local client_quota = {}
 
--- Creates the table of buckets that the functions below use in one script call. A client's bucket has up to `max`
--- permissions, and an empty one becomes full in `window_ms`. Each permission lets the bus remember one idempotency key
--- or nonce. `key_of` returns the Redis key of a client's bucket.
+-- Creates the table of the clients' buckets for one script call. A bucket has up to `max` permissions, and an empty one
+-- is full again after `window_ms`. The bus takes a permission from a client's bucket to remember an idempotency key or
+-- a nonce of the client. `key_of` returns the Redis key of a client's bucket.
 function client_quota.begin(call, key_of, max, window_ms)
   local window_us = window_ms * 1000
   -- Time (µs) in which a bucket regains one permission: 3.6 s if `max` is 1,000 and the window is an hour.
@@ -27,8 +27,8 @@ function client_quota.is_empty(quota, client)
     local full_at, at = (redis.call('GET', quota.key_of(client)) or ''):match('^(%d+) ?(%d*)$')
     local set_back_us = math.max(0, (tonumber(at) or 0) - quota.now_us)
     full_at_us = math.max(quota.now_us, (tonumber(full_at) or 0) - set_back_us)
-    -- The operator may have shortened the window since `full_at_us` was stored. Then the bucket is full again earlier:
-    -- within one window from now.
+    -- If the operator has shortened the window since `full_at_us` was stored, the bucket is full earlier: one window
+    -- from now at the latest.
     full_at_us = math.min(full_at_us, quota.now_us + quota.window_us)
     quota.full_at_us[client] = full_at_us
   end

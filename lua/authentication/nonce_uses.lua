@@ -26,13 +26,13 @@ local digest_keys = include('authentication/digest_keys')
 -- Maximum count (`nc`) of a nonce. A nonce has one bit for each count, which is set when the count is used. The bits
 -- need 8 KiB at most, for which Redis may reserve 20 KB of memory.
 local MAX_COUNT = 65535
--- By how many bits the stored bits of a nonce grow. A nonce that is used only a few times has few bits, and so takes
--- little memory. One use adds one step at most: while 512 bits are stored, the count 1023 is possible, and 1024 is
--- refused.
+-- The stored bits of a nonce grow by this number, so a nonce that is used only a few times takes little memory. One use
+-- makes them grow once at most. Example: while 512 bits are stored, the count 1023 is accepted, and 1024 is refused.
 local STEP = 512
 
--- Returns three values about the last nonce use that was refused because the client's quota was used up: the time (ms)
--- of the refusal, the hour whose key signed the nonce, and this key. Returns nothing if no refusal is stored.
+-- Returns what is stored about the last nonce use that was refused because the client's quota was used up: the time
+-- (ms) of the refusal, the hour of the key that had signed the nonce, and the key itself. Returns nothing if no refusal
+-- is stored.
 local function last_refusal(call, client)
   local text = redis.call('GET', call.keys.nonces_refused(client)) or ''
   local at_ms, hour, key = text:match('^(%d+) (%d+) (.*)$')
@@ -45,17 +45,19 @@ local function store_refusal(call, use, kept_ms)
   redis.call('SET', call.keys.nonces_refused(use.client), text, 'PX', kept_ms)
 end
 
--- Adds STEP bits to the stored bits of a nonce, and takes one step from the client's quota. If that is not possible,
--- returns the outcome of the use: `too_many_nonces` (the quota is used up), `old` (the nonce is from before such a
--- refusal) or `replaced` (its key was replaced).
+-- Adds STEP bits to the stored bits of a nonce, and takes one permission from the client's quota. If it cannot, returns
+-- the outcome of the nonce use:
+--   - `too_many_nonces`: the quota is used up
+--   - `old`: the nonce was issued before the client's last refusal for `too_many_nonces`
+--   - `replaced`: the key that signed the nonce was replaced
 local function grow(call, quota, use, uses, bits, kept_ms)
   local refused_at_ms, hour, key = last_refusal(call, use.client)
   if refused_at_ms and refused_at_ms > call.now_ms then
     redis.call('DEL', call.keys.nonces_refused(use.client))
     refused_at_ms = nil
-    -- Redis's clock was set back: the refusal lies in the future, and would make new nonces `old`, so it was deleted.
-    -- Now somebody could repeat the refused request with success. If the key that signed its nonce is still valid, all
-    -- keys are replaced to prevent this.
+    -- Redis's clock was set back, so the stored refusal lies in the future. It was deleted, because new nonces would be
+    -- `old`. But now somebody could repeat the refused request, which would be accepted. To prevent this, all keys are
+    -- replaced, unless the key that signed the nonce of that request is no longer valid anyway.
     if redis.call('HGET', call.keys.digest_keys(), hour) == key then
       digest_keys.replace(call)
       return 'replaced'

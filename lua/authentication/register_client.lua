@@ -56,12 +56,9 @@ local function end_joins(call, client, patterns_of)
 end
 
 -- Stores to which topics a client may publish and subscribe. `entries` has the topic patterns for `publish` and for
--- `subscribe`; a missing entry permits all topics. Ends or pauses what the new patterns forbid:
---   - A subscription ends if the client may not subscribe to its topic.
---   - A trigger pauses if the client may not publish to its topic.
---   - A join ends if the client may not subscribe to one of its sources, or may not publish where the join does.
--- The client keeps the topics that it owns, so that no other client can take their names. Returns the tokens of the
--- ended joins, whose batches and dead letters the caller deletes.
+-- `subscribe`; a missing entry permits all topics. If the new patterns forbid a subscription or a join of the client,
+-- it ends. If they forbid a trigger, it pauses. The client keeps the topics that it owns, so that no other client can
+-- take their names. Returns the tokens of the ended joins, whose batches and dead letters the caller deletes.
 local function set_scopes(call, token, entries)
   local client, patterns_of = call.keys.api_token(token), {}
   redis.call('HDEL', client, 'publish', 'subscribe')
