@@ -6,7 +6,7 @@ A *series* names one count: its `field` in the hash `counters`, the field of the
 ]]
 local counters = {}
 
--- Returns true if the topic or subscriber of a series no longer exists.
+-- Returns true if the topic or subscriber that a series counts for no longer exists.
 function counters.has_ended(call, series)
   local keys = call.keys
   if series.topic then return redis.call('SISMEMBER', keys.topics(), series.topic) == 0 end
@@ -20,9 +20,9 @@ function counters.subject(series)
   return series.subscriber and table.concat({ 'subscriber', series.subscriber }, ':')
 end
 
--- Adds the counts of removed topics and subscribers to the totals, and deletes these counts and their histories. Does
--- the same with `counters_reported`, the counts that the metric service already got, so that the service does not get
--- them a second time.
+-- Adds the counts of removed topics and subscribers to the totals, and deletes these counts and their histories. The
+-- hash `counters_reported`, which has the counts that the metric service already got, is changed in the same way.
+-- Otherwise the service would get these counts a second time.
 function counters.fold(call, all_series)
   for _, series in ipairs(all_series) do
     for _, hash in ipairs({ call.keys.counters(), call.keys.counters_reported() }) do

@@ -22,8 +22,8 @@ whose history was written by another program gets none either.
 local calls = include('store/calls')
 local counters = include('metrics/counters')
 
--- Time after which Redis deletes the history of a topic or subscriber that gets no more entries. If it is removed, its
--- history is deleted immediately.
+-- Time after which Redis deletes the history of a topic or subscriber that gets no more entries. If the topic or
+-- subscriber is removed, its history is deleted immediately.
 local EXPIRY_MS = 2 * 86400 * 1000
 
 local function same(entry, figures)

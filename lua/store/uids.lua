@@ -4,7 +4,8 @@ passes, followed by a counter of four digits.
 ]]
 local uids = {}
 
--- The 64 digits of UIDs, sorted by byte, so that the UIDs of one script call sort in the order in which they were made.
+-- The 64 digits of UIDs, in the order of their bytes. So the UIDs of one script call sort in the order in which they
+-- were made.
 local DIGITS = '-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz'
 
 local function digit(number)

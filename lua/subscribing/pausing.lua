@@ -24,8 +24,8 @@ function pausing.pause(call, token, by)
   if before and RANKS[before] >= RANKS[by] then return end
   redis.call('HSETNX', subscriber, 'paused_at', call.now_ms)
   if by == 'callback_gone' then
-    -- A pause after a 410 has no `paused_by`. Earlier releases did not delete the field at the end of a pause, so one
-    -- may be left over.
+    -- A pause after a 410 has no `paused_by`. The field may be left over from a pause in an earlier release, which did
+    -- not delete it at the end of the pause.
     redis.call('HDEL', subscriber, 'paused_by')
   else
     redis.call('HSET', subscriber, 'paused_by', by)

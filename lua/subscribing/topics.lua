@@ -54,10 +54,10 @@ end
 
 -- Deletes a topic with its delayed events, and ends its subscriptions in this partition. Returns the number of deleted
 -- delayed events, and a list of the other partitions that must still end subscriptions to the topic (elsewhere.lua).
--- The topic's name stays, without a publisher, until they have done so and no join reads the topic.
+-- The topic's name stays, without a publisher, until these partitions have ended them, and no join reads the topic.
 --
--- The topic's hash is deleted only after the outbox entry for these partitions is stored. If Redis is killed in
--- between, a repeated removal still finds the partitions in the hash.
+-- The topic's hash names these partitions. It is deleted only after the outbox entry for them is stored. So if Redis is
+-- killed in between, a repeated removal finds them again.
 function topics.remove(call, topic)
   local keys, publisher = call.keys, topics.publisher(call, topic)
   local marks = elsewhere.read(redis.call('HGET', keys.topic(topic), 'elsewhere'))
