@@ -20,11 +20,11 @@ local delayed = include('flow/delayed/delayed')
 local intake = include('publishing/intake')
 local storing = include('publishing/storing')
 
--- This script adds the field `to_delay` to the tables of topics (intake.lua): a list of the events that are to be
--- delayed. The list has the ids of these events as a set (`ids`).
+-- This script adds the field `to_delay` to the table of a topic (intake.lua): a list of the events to delay. The field
+-- `ids` of this list is a set of their ids.
 
 -- Returns the number and the bytes of a client's delayed events, including those that this call has accepted so far.
--- `all_totals` keeps them by client.
+-- `all_totals` caches both for each client.
 local function totals_of(call, all_totals, client)
   local totals = all_totals[client]
   if not totals then
@@ -43,10 +43,10 @@ local function due_of(call, event)
   return due_ms, string.format('%d', due_ms)
 end
 
--- Separates the events of a publication. Returns the texts of the events to publish now, and a list of those to delay.
--- The list has `bytes` (the memory that its events will take) and `last` (the event that is due last). If an event is
--- due more than `max_delay_ms` from now, returns nil, nil and its index.
-local function part(call, publication, max_delay_ms)
+-- Separates the events of a publication. Returns the texts of the events to publish now, and a list of the events to
+-- delay. The list has the fields `bytes` (the memory that its events will take) and `last` (the event that is due
+-- last). If an event is due more than `max_delay_ms` from now, returns nil, nil and the index of this event.
+local function separate(call, publication, max_delay_ms)
   local due_events, to_delay = {}, { bytes = 0 }
   for i, event in ipairs(publication.events) do
     local due_ms, due = due_of(call, event)
@@ -76,12 +76,12 @@ local function find_repeated(call, topic, to_delay)
   end
 end
 
--- Returns why a publication's delayed events (`to_delay`) may not be stored and, if a single event is the reason, the
--- index of this event. Returns nothing if they may be stored.
+-- Returns why the events to delay (`to_delay`) may not be stored and, if a single event is the reason, the index of
+-- this event. Returns nothing if they may be stored.
 --
--- A repeat of a publication that is stored already must get `already_delayed`, even if the client has no room for more
--- delayed events. So ids are compared even without room. The id of the event that is due last is enough then, because
--- this event stays stored the longest.
+-- If a publication is sent twice, the second one must get `already_delayed`, even if the client has no room for more
+-- delayed events. So ids are compared in any case. Without room, one id is enough: that of the event that is due last,
+-- because this event stays stored the longest.
 local function judge_delay(call, args, topic, totals, to_delay)
   local full = delayed.judge_room(totals.events + #to_delay, totals.bytes + to_delay.bytes, args)
   local repeated = find_repeated(call, topic, full and { to_delay.last } or to_delay)
@@ -113,7 +113,7 @@ end
 local function take(call, args, intake_state, all_totals, publication)
   local refusal, index = intake.judge(call, intake_state, publication), nil
   if refusal then return refused(refusal) end
-  local due_events, to_delay, far_index = part(call, publication, args.max_delay_ms)
+  local due_events, to_delay, far_index = separate(call, publication, args.max_delay_ms)
   if not due_events then return refused('too_far', far_index) end
   if #to_delay > 0 then
     local totals = totals_of(call, all_totals, publication.client)
@@ -131,9 +131,9 @@ return function(call, args)
     outcomes[i] = take(call, args, intake_state, all_totals, publication)
   end
   storing.store(call, args.uid_seed, intake_state)
-  -- If the due events could not be stored, nothing else is stored, because the publisher may send the publication
-  -- again. A stored delayed event would make the bus refuse the repeat (`already_delayed`). A stored idempotency key
-  -- would make it ignore the repeat.
+  -- If the due events could not be stored, the publisher may send the publication again. So no delayed events and no
+  -- idempotency keys are stored then: because of them, the bus would refuse the second publication (`already_delayed`)
+  -- or ignore it as a repetition.
   if not call.failure then
     for name, topic in pairs(intake_state.topics) do
       if topic.to_delay then delayed.add(call, topic.publisher, name, topic.to_delay) end

@@ -75,10 +75,11 @@ function delayed.judge_room(events, bytes, args)
   if bytes > args.max_client_bytes then return 'too_much_delayed' end
 end
 
--- Adds to the stored number and bytes of a client's delayed events, and to the bytes of the topic. Negative numbers
--- subtract.
+-- Adds `events` to the stored number of a client's delayed events, and `number_of_bytes` to the stored bytes of the
+-- client and of the topic. Both are negative if events are removed.
 local function count(call, publisher, topic, events, number_of_bytes)
-  -- As text, because events whose texts are lost have no bytes: -0 is `-0` in Lua, which Redis refuses.
+  -- A text, because the number is -0 if the texts of all removed events are lost. Lua would send it as `-0`, which
+  -- Redis refuses.
   local held, bytes = call.keys.delayed_held(publisher), string.format('%d', number_of_bytes)
   if redis.call('HINCRBY', held, EVENTS, events) <= 0 then
     redis.call('DEL', held)
@@ -88,8 +89,8 @@ local function count(call, publisher, topic, events, number_of_bytes)
   if redis.call('HINCRBY', held, topic, bytes) <= 0 then redis.call('HDEL', held, topic) end
 end
 
--- Sets the stored bytes of a topic's delayed events to `bytes`, which the sweep has counted. Returns true if they were
--- wrong.
+-- Sets the stored bytes of a topic's delayed events to `bytes`, the sum that the sweep has counted. Returns true if the
+-- stored sum was wrong.
 function delayed.set_bytes(call, publisher, topic, bytes)
   if bytes_in(call, publisher, topic) == bytes then return false end
   redis.call('HSET', call.keys.delayed_held(publisher), topic, bytes)
@@ -135,8 +136,8 @@ function delayed.enter_topic(call, topic)
   end
 end
 
--- Adds delayed events of a topic. `events` are in the order in which they were accepted. Each has an `id`, the time
--- `due` (ms, as text) and a `text`. The caller has checked that the topic has no delayed event with such an id.
+-- Adds delayed events of a topic, in the order in which they were accepted. Each event has an `id`, the time `due` (ms,
+-- as text) and a `text`. The caller has checked that no delayed event of the topic has one of these ids.
 function delayed.add(call, publisher, topic, events)
   local keys, entries, values, bytes = call.keys, {}, {}, 0
   local before = redis.call('HINCRBY', keys.topic(topic), 'delayed', #events) - #events

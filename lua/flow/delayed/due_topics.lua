@@ -13,12 +13,13 @@ local intake = include('publishing/intake')
 local due_topics = {}
 
 local DELAYED_PER_READ = 20
--- Maximum topics that a script call looks at, the earliest due ones first. By default one client owns at most half as
--- many, so topics of other clients are always looked at too. Looking at 2,000 takes Redis some 3 ms.
+-- Maximum number of topics that a script call looks at, the earliest due ones first. By default this is twice the
+-- number of topics that one client may own. So even if all topics of one client are due first, those of other clients
+-- are looked at too. Looking at 2,000 topics takes Redis about 3 ms.
 local MAX_TOPICS = 2000
 
 -- Sets `topic.entry` and `topic.due_ms` to the entry and the time of the topic's next delayed event. After the last
--- one, `due_ms` is infinite.
+-- event, `due_ms` is infinite.
 local function go_to_next_event(topic)
   if topic.at >= #topic.entries then
     topic.entries = redis.call('ZRANGE', topic.due, topic.read, topic.read + DELAYED_PER_READ - 1, 'WITHSCORES')
@@ -30,7 +31,7 @@ end
 
 -- Returns a table for reading a topic's delayed events one by one. `intake_topic` is the topic's table from intake.lua,
 -- and `subscribers` the number of its subscribers in this partition. Throws if a key that publishing needs has the
--- wrong type, because a later error would hold up events of other topics.
+-- wrong type. The caller then leaves the topic out, so that it does not hold up the events of other topics.
 local function read_topic(call, intake_topic)
   local keys, name = call.keys, intake_topic.name
   local topic = {
@@ -43,10 +44,11 @@ local function read_topic(call, intake_topic)
   return topic
 end
 
--- Reads the next topic in the client's list `unread`. Changes `delayed:topics`:
---   - A topic is postponed if its events must go to another partition, for which too many bytes wait already.
---   - If no event of the topic is due, its time is corrected.
---   - A topic that cannot be read is removed; the sweep repairs it later.
+-- Reads the next topic in the client's list `unread`. If no event of the topic can be published now, changes the
+-- topic's entry in `delayed:topics`:
+--   - If the events must go to another partition, for which too many bytes wait already, the topic is postponed.
+--   - If no event is due, the time of the entry is corrected.
+--   - If the topic cannot be read, the entry is removed; the sweep repairs the topic later.
 local function read_next(call, intake_state, client)
   local name = client.unread[client.unread_at].name
   client.unread_at = client.unread_at + 1
@@ -73,10 +75,11 @@ local function earliest(topics)
   return first
 end
 
--- Stores the topic of a client that has the earliest due event in `client.next_topic` (nil if no event is due).
+-- Sets `client.next_topic` to the topic that has the earliest due event of the client, or to nil if no event is due.
 --
--- A client can have a thousand topics, so as few as possible are read, in the order of the times of their first events.
--- Reading stops when the earliest event found is not later than the first event of the next topic.
+-- A client can have a thousand topics, so as few as possible are read. The list `unread` is in the order of the topics'
+-- first events. Reading stops when the first event of the next topic would not be earlier than the earliest event
+-- found.
 function due_topics.find_next_topic(call, intake_state, client)
   while true do
     local first, unread = earliest(client.read_topics), client.unread[client.unread_at]
@@ -88,13 +91,14 @@ function due_topics.find_next_topic(call, intake_state, client)
   end
 end
 
--- Called when the next event of a client was taken. Goes on to the event after it.
+-- Goes on to the next event of a client, after the present one has been taken.
 function due_topics.go_on(call, intake_state, client)
   go_to_next_event(client.next_topic)
   due_topics.find_next_topic(call, intake_state, client)
 end
 
--- Reads only the publisher, because a call looks at many topics, but publishes events of few.
+-- Reads only the publisher instead of the whole topic, because a call looks at many topics, but publishes events of
+-- few.
 local function publisher_of(call, name)
   return redis.call('HGET', call.keys.topic(name), 'publisher')
 end

@@ -28,16 +28,17 @@ local due_topics = include('flow/delayed/due_topics')
 local intake = include('publishing/intake')
 local storing = include('publishing/storing')
 
--- The budget of work of one script call, in units of about 1 µs. Redis serves no other client during the call.
+-- The budget of work of one script call, in units of about 1 µs. It is limited because Redis serves no client during
+-- the call.
 local MAX_WORK = 2500
 -- Estimated work (µs of Redis) for each topic, each of its subscribers, each event, each copy (an event for one
--- subscriber), and each byte. The work for a subscriber includes opening a batch, which may be needed. 25 µs were
--- measured for a topic with one delayed event, and 45 for one with 20.
+-- subscriber), and each byte. The work for a subscriber includes opening a batch, which may be needed. 25 to 45 µs were
+-- measured for a topic without subscribers.
 local WORK_OF = { topic = 40, subscriber = 12, event = 6, copy = 0.4, byte = 0.002 }
--- Maximum clients whose events one script call publishes.
+-- Maximum number of clients whose events one script call publishes.
 local MAX_CLIENTS = 16
 
--- Returns the work for a topic and its subscribers, before the first event of the topic is taken.
+-- Returns the work of beginning a topic: for the topic itself and for its subscribers, without its events.
 local function work_to_begin(topic)
   return WORK_OF.topic + topic.subscribers * WORK_OF.subscriber
 end
@@ -50,7 +51,7 @@ local function choose_clients(call, intake_state, first_client)
     local client = all[(first_client + i - 1) % #all + 1]
     due_topics.find_next_topic(call, intake_state, client)
     if client.next_topic then
-      -- The -1 puts the first client before all others. It grows to 0 or more when the client's first topic is begun.
+      -- -1 puts the first client before all others. When its first topic is begun, `count_work` sets it to 0 or more.
       client.work, client.used_parts = 0, #clients == 0 and -1 or 0
       clients[#clients + 1] = client
     end
@@ -58,9 +59,11 @@ local function choose_clients(call, intake_state, first_client)
   return clients, is_left or #all > MAX_CLIENTS
 end
 
--- Returns the state of a script call (`progress`). `work` is the work that is done, `max_work` the budget, and `part`
--- the part of the budget that each client has. `taken` has a table for each topic, by its name: the `entries` and `ids`
--- to remove, how late each event is (`late_ms`), and the memory of all (`held_bytes`), both without lost events.
+-- Creates the state of a script call (`progress`). Some fields:
+--   work, max_work  the work that is done, and the budget of work
+--   part            the part of the budget that each client has
+--   taken           for each topic, by name: the `entries` and `ids` of the events to remove. Only for events with a
+--                   text: how late each is (`late_ms`), and the memory that all of them take (`held_bytes`)
 --
 -- If the first topic costs more than half of the budget, the budget becomes twice its cost, to leave room for events.
 -- Example: a topic with 1,000 subscribers costs 40 + 1,000 × 12 = 12,040 µs, so the budget becomes 24,080 µs.
@@ -105,8 +108,8 @@ local function next_clients(clients)
   return first, second
 end
 
--- Takes the next event of a topic, and returns its text. If Redis was killed while the event was stored, the text may
--- be missing. Then returns nothing, and the script's reply names the event in `lost`.
+-- Takes the next event of a topic, and returns its text. Returns nothing if the text is missing, as it may be if Redis
+-- was killed while the event was stored. The script's reply then names the event in `lost`.
 local function take_event(call, progress, topic)
   local name, id = topic.intake_topic.name, delayed.id_of(topic.entry)
   local taken = progress.taken[name]
@@ -122,8 +125,9 @@ local function take_event(call, progress, topic)
   return text
 end
 
--- Takes events of a client's next topic, until another topic or the client `following` is next, or the budget is spent.
--- If all clients were compared for each event, a burst of 16 clients would take 40 % more time.
+-- Takes events of a client's next topic. Stops when another topic of the client is next, when the client `following` is
+-- next, or when the budget of work is spent. After each event, only `following` is compared with the client: comparing
+-- all clients made a burst of 16 clients take 40 % more time.
 local function take_events(call, progress, client, following)
   local topic, texts = client.next_topic, {}
   repeat
@@ -137,7 +141,7 @@ local function take_events(call, progress, client, following)
   if #texts > 0 then intake.add_texts(call, progress.intake_state, topic.intake_topic, texts) end
 end
 
--- Takes due events until the budget is spent. Returns true if it does not suffice for all.
+-- Takes due events until the budget of work is spent. Returns true if due events are left.
 local function take_all(call, progress, clients)
   local client, following = next_clients(clients)
   while client do

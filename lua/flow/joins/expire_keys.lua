@@ -16,19 +16,20 @@ local agenda = include('flow/agenda')
 local join_work = include('flow/joins/join_work')
 local open_keys = include('flow/joins/open_keys')
 
--- Time (ms) until the bus looks again at a join key that has expired but stays open. It stays open until all events
--- that the bus accepted before it expired are counted, because they may complete it.
+-- An expired join key stays open until the join has counted all events that the bus accepted before the key expired,
+-- because they may complete it. This is the time (ms) after which the bus looks at the key again.
 local LOOK_AGAIN_MS = 250
 
--- `counted_until` reads the times of at most this number of batches. 300 take Redis about 0.3 ms.
+-- Maximum number of batches whose times `counted_until` reads. Reading 300 takes Redis about 0.3 ms.
 local MAX_LOOKED = 300
 
 -- Returns a time (ms): the join has counted all events that the bus accepted before this time. It is the time of the
 -- oldest batch in the join's queue, or now if the queue is empty.
 --
--- If there are other partitions, all events that they accepted before `moved_until_ms` are in the queue, and the result
--- is not later. Their events arrive late, so the oldest batch may be anywhere in the queue, and all batches are looked
--- at. If there are more than MAX_LOOKED, the result is 0, so that no join key expires.
+-- If there are other partitions, the queue has all events that they accepted before `moved_until_ms`, but perhaps not
+-- the later ones. So the result is not later than `moved_until_ms`. Because events of other partitions arrive late, the
+-- oldest batch may be anywhere in the queue, and all batches are read. If there are more than MAX_LOOKED, the result is
+-- 0, so that no join key expires.
 local function counted_until(call, token, moved_until_ms)
   local keys, until_ms = call.keys, math.min(call.now_ms, moved_until_ms or math.huge)
   local queue, looked = keys.batches_queued(token), moved_until_ms and MAX_LOOKED or 1

@@ -34,7 +34,7 @@ local key_records = include('flow/joins/key_records')
 local leases = include('delivering/leases')
 local open_keys = include('flow/joins/open_keys')
 
--- Maximum open join keys that `make_room` closes in one script call.
+-- Maximum number of open join keys that `make_room` closes in one script call.
 local MAX_EVICTED = 100
 
 local function outcome(word, reason)
@@ -59,8 +59,8 @@ local function make_room(call, work, args)
 end
 
 -- Publishes an event for a join key that has enough events of each source topic, and removes these events from the key.
--- Repeats this while enough are left, as may happen after a change of the rules. Returns false if the script call
--- reached its maximum of copies (events for one subscriber) before the end.
+-- Repeats this while enough are left, as may happen after a change of the join's rules. Returns false if the script
+-- call reached its maximum of copies (events for one subscriber) before the end.
 local function complete(call, work, args, key)
   local record = open_keys.read(work.open, key)
   while record and key_records.is_complete(record, args.sources) do
@@ -71,9 +71,12 @@ local function complete(call, work, args, key)
   return true
 end
 
--- Counts one event for its join key, and publishes the join's event if the key is complete then. Before that, gives the
--- key up if it has expired, or completes it if a change of the join's rules has made it complete. Returns false, and
--- does not count `event`, if the script call reaches its maximum of copies (events for one subscriber) first.
+-- Counts one event for its join key:
+--   1. If the key has expired, gives it up. If a change of the join's rules has made it complete, publishes its event.
+--   2. Counts `event`. If the key must be opened and the join has `max_keys` open keys, gives up the oldest first.
+--   3. If the key is complete now, publishes its event.
+-- Returns false if the script call reached its maximum of copies (events for one subscriber) in step 1, so that `event`
+-- is not counted.
 local function count(call, work, args, event)
   local open, key = work.open, event.key
   local record = open_keys.read(open, key)
@@ -120,8 +123,8 @@ local function read_keys(work, args)
   open_keys.read_all(work.open, keys)
 end
 
--- Removes the first `removed` of the `args.batch_events` events of a batch. If no event is left, ends the job, and
--- returns true.
+-- Removes the first `removed` of the `args.batch_events` events of a batch. If no event is left, ends the worker's job,
+-- which is to count this batch, and returns true.
 local function remove_from_batch(call, args, removed)
   if removed < args.batch_events then
     batches.drop_first(call, args.bid, args.token, removed)
@@ -151,15 +154,15 @@ return function(call, args)
   if join_work.must_wait(work.complete_outlet) then return outcome('outbox_full') end
   if work.complete_outlet.refusal then return outcome('refused', work.complete_outlet.refusal) end
   if join_work.must_wait(work.expiry_outlet) then return outcome('outbox_full') end
-  -- The records are read before `make_room`, which closes join keys. Their records stay in Redis until the end of the
-  -- call, so if they were read afterwards, the closed keys would seem open.
+  -- `make_room` closes join keys, but their records stay in Redis until the end of the call. So the records are read
+  -- first: after `make_room`, the closed keys would seem open.
   read_keys(work, args)
   make_room(call, work, args)
   local removed, unkeyed = count_all(call, work, args)
   local published = join_work.store(call, work)
   if unkeyed > 0 then redis.call('HINCRBY', subscriber, 'unkeyed', unkeyed) end
-  -- An error here must not end the script: the counted events would stay in the batch, and be counted again.
-  -- `calls.throw_later` keeps the error until the end of the script.
+  -- An error in `schedule` is kept until the end of the script (`throw_later`). If it ended the script here, the events
+  -- that are counted already would stay in the batch, and be counted again.
   calls.throw_later(call, open_keys.schedule, args.token, args.within_ms)
   return {
     outcome = 'counted', removed = removed, is_done = remove_from_batch(call, args, removed), published = published,

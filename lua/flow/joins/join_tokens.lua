@@ -4,7 +4,7 @@ HTTP Basic could not carry it.
 ]]
 local join_tokens = {}
 
--- The `callback` of a join. It is no URL, because workers count the events of a join instead of sending them.
+-- The `callback` of a join. It is not a URL, because workers count the events of a join instead of sending them.
 join_tokens.CALLBACK = 'join'
 
 function join_tokens.is_join(token)

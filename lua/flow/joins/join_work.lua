@@ -38,7 +38,7 @@ end
 
 -- Returns a table about an outlet, a topic to which the join publishes. Some fields:
 --   texts    the events to publish
---   copies   what one event adds to the script call's number of copies: 1 for each subscriber in this partition, and 1
+--   copies   how many copies the script call counts for one event: one for each subscriber in this partition, and one
 --            for the event itself
 --   home     the number of the topic's partition; nil if it is this one
 --   refusal  why the join may not publish to the topic; nil if it may
@@ -86,9 +86,9 @@ local function json(text)
 end
 
 -- Returns the id of the next event of a join: a hash of the join's token, the time (ms) at which the join was created,
--- the number of events that it published before, and the content of the event. A join that is removed and made again
--- gets new ids, because of the time. If a failover sets the number back, an event that is published again gets its
--- former id, and an event with other content another id.
+-- the number of events that it published before, and the content of the event. Because of the time, a join that is
+-- removed and made again gets new ids. A failover may set the number back. Then the same event gets the same id again,
+-- but another event gets another id, because its content differs.
 local function event_id(work, to, key, ids, rest)
   local of = work.id_of
   local number = of.published + work.published
@@ -96,8 +96,8 @@ local function event_id(work, to, key, ids, rest)
   return redis.sha1hex(table.concat(parts, ' ')):sub(1, ID_LENGTH)
 end
 
--- Adds an event about the join key `key` to `to`, which collects the events for one topic until `store` publishes them.
--- `rest` is further JSON in the event's data: empty, or a comma and members.
+-- Adds an event about the join key `key` to the texts of the outlet `to`, which `store` publishes later. `rest` is JSON
+-- for the end of the event's data: empty, or members such as `,"early":true`.
 local function publish(work, to, key, url, ids, rest)
   work.published = work.published + 1
   local id = event_id(work, to, key, ids, rest)
@@ -144,8 +144,8 @@ local function take(call, work, to)
     return outboxes.add(work.intake_state.outgoing, to.home, 'publish', to.topic, about)
   end
   local publication = { topic = to.topic, client = work.args.client }
-  -- A join may publish to two topics. Both were checked when the script call began. But if the first has been created
-  -- since then, the bus may have its maximum of topics now. So each is checked again.
+  -- A join may publish to two topics. Both were checked when the script call began. But publishing to the first one may
+  -- have created that topic, and then the bus may have its maximum of topics. So each is checked again.
   to.refusal = intake.judge(call, work.intake_state, publication)
   if to.refusal then return end
   intake.add_texts(call, work.intake_state, intake.accept(call, work.intake_state, publication), to.texts)
@@ -153,9 +153,11 @@ end
 
 -- Publishes the events of a script call for a join, and writes its other changes. Returns what was published, by topic.
 --
--- The order matters, because a Redis that is killed may keep only the first writes. The field `published` comes first.
--- Event ids are made from this count: if it were lost, a later event could get the id of a stored one. The records of
--- join keys come after the events: if they are lost, events are published twice, but none is missing.
+-- The order matters, because a Redis that is killed may keep only the first writes:
+--   - The field `published` comes first, because event ids are made from this count. If it were lost, a later event
+--     could get the id of a stored one.
+--   - The records of join keys come after the events. If records are lost, events are published twice, but none is
+--     missing.
 function join_work.store(call, work)
   local subscriber = call.keys.subscriber(work.args.token)
   if work.published > 0 then redis.call('HINCRBY', subscriber, 'published', work.published) end

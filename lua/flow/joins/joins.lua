@@ -25,8 +25,8 @@ function joins.outlets(call, token)
   return topics
 end
 
--- Makes this join the only one that publishes to a topic. A join of another client that did so until now loses the
--- topic. It gets the topic back only by put_join, which checks that joins form no loop.
+-- Makes this join the only one that publishes to a topic. If a join of another client published to the topic until now,
+-- that join loses it. It gets the topic back only by put_join, which checks that joins form no loop.
 function joins.open_outlet(call, token, topic)
   local into, left = call.keys.joins_into(), {}
   local before = redis.call('HGET', into, topic) or token

@@ -7,16 +7,16 @@ of them, and when the topic was added to the join (µs; missing if the join alwa
 ]]
 local key_records = {}
 
--- Maximum event ids in the record of a join key. When there are more, `forget_id` removes one.
+-- Maximum number of event ids in the record of a join key. When there are more, `forget_id` removes one.
 local MAX_IDS = 100
 
 function key_records.new(call)
   return { since_ms = call.now_ms, url = '', counts = {}, ids = 0 }
 end
 
--- Returns the record of a join key, without the counts of topics that are no longer in `sources`. `added_at` has the
--- time at which each source was added to the join. If a source was removed and added again, its earlier counts are left
--- out too.
+-- Returns the record of a join key, without the counts of topics that are not in `sources` any more. If a source was
+-- removed from the join and added again, its counts from before are left out too. `added_at` says when each source was
+-- added.
 function key_records.unpack(packed, sources, added_at)
   local all = cmsgpack.unpack(packed)
   local record = { since_ms = all[1], url = all[2], counts = {}, ids = 0 }
@@ -72,7 +72,7 @@ function key_records.deduct(record, sources)
   local deducted_ids = {}
   for _, source in ipairs(sources) do
     local count, kept = record.counts[source.topic], {}
-    -- Number of the oldest events, whose ids are no longer in the record (see `forget_id`).
+    -- Number of the counted events whose ids are no longer in the record: the oldest events (see `forget_id`).
     local unknown = count.events - #count.ids
     for i, id in ipairs(count.ids) do
       local list = unknown + i <= source.count and deducted_ids or kept

@@ -14,11 +14,11 @@ local open_keys = {}
 local SAMPLES = 20
 
 -- Creates the working state of one script call for a join (`state` in this file). Some fields:
---   counts   for each source topic, how many of its events a join key needs
---   added_at for each source topic that was added after the join was made: when it was added (µs, as text). Earlier
---            counts of this topic are ignored
---   touched  the join keys whose record this call must write
---   moved    the join keys whose entry in the sorted set `since` this call must write or remove
+--   counts    for each source topic, how many of its events a join key needs
+--   added_at  for each source topic that was added after the join was made, when it was added (µs, as text). Counts of
+--             the topic from before are ignored
+--   touched   the join keys whose record must be written
+--   moved     the join keys whose entry in the sorted set `since` must be written or removed
 function open_keys.begin(call, token, counts, added_at)
   local since = call.keys.open_keys_since(token)
   return {
@@ -72,7 +72,7 @@ function open_keys.take_complete(call, state, key, record, sources)
   return ids
 end
 
--- Writes the entries of `moved` join keys in the sorted set `since`: when each key was opened. Removes closed keys.
+-- Writes to the sorted set `since` when each join key in `state.moved` was opened, and removes those that are closed.
 local function store_order(state)
   local entered, removed = {}, {}
   for key in pairs(state.moved) do

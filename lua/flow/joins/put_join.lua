@@ -33,7 +33,7 @@ local topics = include('subscribing/topics')
 -- batches ready without delay. The limits keep batches so small that a few script calls count a whole batch.
 local SETTINGS = { 'uuid', '', 'timeout', 0, 'max_events', 100, 'max_bytes', 262144, 'ordered', 1 }
 
--- Maximum joins of one client that may count the events of the same topic.
+-- Maximum number of joins of one client that may count the events of the same topic.
 local MAX_OF_TOPIC = 16
 
 -- Returns a source topic of this join that has no room for another join, because MAX_OF_TOPIC other joins of the client
@@ -64,7 +64,7 @@ local function loop_source(call, args, is_outlet)
       if is_outlet[topic] then return source end
       local join = not seen[topic] and redis.call('HGET', keys.joins_into(), topic)
       seen[topic] = true
-      -- This call replaces the topics to which this join publishes, so the present ones do not matter.
+      -- The present outlets of this join do not matter, because this call replaces them.
       if join and join ~= args.token then
         for _, before in ipairs(redis.call('SMEMBERS', keys.subscriber_topics(join))) do left[#left + 1] = before end
       end

@@ -22,8 +22,9 @@ local triggers = include('flow/triggers/triggers')
 
 -- Maximum bytes of trigger definitions that one script call reads. Reading a kilobyte takes Redis about 4 µs.
 local MAX_DEFINITION_BYTES = 1000000
--- Maximum due triggers that a script call looks at, the earliest first. By the default settings, this is twice the
--- maximum of one client, so no client hides the triggers of all others. Looking at 2,000 takes Redis 1 ms.
+-- Maximum number of due triggers that a script call looks at, the earliest first. By default this is twice the number
+-- of triggers that one client may have, so those of other clients are looked at too. Looking at 2,000 triggers takes
+-- Redis 1 ms.
 local MAX_DUE_READ = 2000
 
 -- Returns four values: the definition of a trigger (nil if it is missing or unreadable), its next due time (nil if it
@@ -44,7 +45,7 @@ local function read_topic(call, intake_state, name)
 end
 
 -- Chooses at most `limit` of the due triggers in `entries`: the first of each client, then the second of each, and so
--- on. Returns their positions in `entries`.
+-- on. `first_client` says which client comes first. Returns the positions of the chosen triggers in `entries`.
 local function in_turns(entries, first_client, limit)
   local counts, rounds, chosen = {}, {}, {}
   for i = 1, #entries, 2 do

@@ -35,12 +35,13 @@ local rates = include('publishing/rates')
 local storing = include('publishing/storing')
 local triggers = include('flow/triggers/triggers')
 
--- Maximum work of one script call, in units of about 20 µs of Redis. A trigger takes one unit, however many of its due
--- times are handled. Each event that is published takes at least one more; a long event, or one with many subscribers,
--- takes several. The work for the last trigger's subscribers may exceed the maximum.
+-- Maximum work of one script call, in units of about 20 µs of Redis. Each trigger takes one unit, and each event that
+-- it publishes takes at least one more; a long event, or one with many subscribers, takes several. The work for the
+-- subscribers of the last trigger's topic may exceed the maximum.
 local MAX_WORK = 200
 local COPIES_PER_UNIT = copies.MAX.triggers / MAX_WORK
--- Work for each subscriber of a topic, once in a script call (16 µs): a batch may have to be opened for the subscriber.
+-- Work (16 µs) for each subscriber of a topic, because a batch may have to be opened for the subscriber. It is counted
+-- for the first trigger of the topic in a script call, and not for further ones.
 local WORK_OF_SUBSCRIBER = 0.8
 
 -- Maps the reason why a trigger could not publish to the error that the API shows for the trigger.

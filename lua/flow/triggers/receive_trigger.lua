@@ -16,7 +16,8 @@ The client must exist unless the configuration names it (`is_fixed`); otherwise 
 ]]
 local triggers = include('flow/triggers/triggers')
 
--- Returns how often the trigger has moved to another partition. `state` has the fields and values of its hash.
+-- Returns how often the trigger has moved to another partition. `state` has the names and values of the fields of its
+-- hash, as HGETALL returns them.
 local function moves_in(state)
   for i = 1, #state, 2 do
     if state[i] == 'moves' then return tonumber(state[i + 1]) end
@@ -24,8 +25,9 @@ local function moves_in(state)
   return 0
 end
 
--- Returns true if the trigger that arrives may be outdated: after the caller had read it in its old partition, it may
--- have come to this partition by another call, and have been removed again.
+-- Returns true if the trigger that arrives may be outdated: it was removed in this partition after the caller had read
+-- it in the old one. Example: another process had brought the trigger here, and then its client deleted it. Also
+-- returns true if the caller read the trigger so long ago that a removal may be forgotten.
 local function is_late(call, args)
   local left_us = redis.call('GET', call.keys.trigger_left(args.client, args.name))
   if left_us and tonumber(left_us) >= args.seen_us then return true end

@@ -9,8 +9,8 @@ refuses it then.
 ]]
 local triggers = include('flow/triggers/triggers')
 
--- How long Redis keeps the time at which a trigger left: longer than the maximum age of a trigger that receive_trigger
--- accepts (about 21 s).
+-- How long Redis keeps the time at which a trigger left this partition: longer than the maximum age of a trigger that
+-- receive_trigger accepts (about 21 s).
 local KEPT_MS = 30000
 
 return function(call, args)

@@ -12,8 +12,8 @@ local agenda = include('flow/agenda')
 local scopes = include('authentication/scopes')
 local triggers = {}
 
--- Matches all lines of a definition but the last (`tail`). Lua matches character by character, and `tail` may have
--- 64 KB: 300 of them took Redis 100 ms.
+-- Matches the first five lines of a definition. The last one (`tail`) is not matched, because it may have 64 KB, and
+-- Lua matches character by character: matching 300 of them took Redis 100 ms.
 local LINES = '^([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n()'
 
 function triggers.member(client, name)
@@ -43,8 +43,8 @@ function triggers.topic_of(definition)
   return definition:match('^[^\n]*\n([^\n]*)')
 end
 
--- Enters a trigger in `triggers:due` at `due_ms`. A trigger without `due_ms` is paused or never due again, and is
--- entered at infinity.
+-- Enters a trigger in `triggers:due` at `due_ms`. A trigger without `due_ms` is paused or never due again, and gets the
+-- time infinity.
 function triggers.enter(call, client, name, due_ms)
   local member = triggers.member(client, name)
   if due_ms then
