@@ -65,11 +65,11 @@ local function count_events(sums, items, first, counts)
 end
 
 -- Counts the events of a batch by topic. `items` are the first items of its list: the header and up to EVENTS_PER_READ
--- events. Returns the counts and the length of the list. If the script call reaches its maximum work before the end of
--- the list, returns nothing and sets `sums.begun`, from which the next call goes on.
+-- events. Returns the counts and the length of the list. If the maximum work is done before all events are counted,
+-- returns nothing, and stores in `sums.begun` where the next call goes on.
 --
--- Between two calls, `acquire` may remove events from the list, so some events may be counted twice or not at all. If
--- the count began anew after each removal, it might never end.
+-- Between two calls, `acquire` may remove events from the list, so some events may be counted twice or not at all. This
+-- is accepted, because a count that began anew after each removal might never end.
 local function count_topics(sums, bid, list, items)
   local at, counts, is_whole = #items, {}, #items < batches.HEADER + EVENTS_PER_READ
   if bid == sums.args.begun_bid and redis.call('LLEN', list) >= sums.args.begun_items then
@@ -91,9 +91,9 @@ local function count_topics(sums, bid, list, items)
   return counts, at
 end
 
--- Adds a batch (`is_queued`) or dead letter to the sums of its subscriber. Returns a description of it for the delivery
--- log, or an empty table if its list is gone. The caller then deletes it. Returns nothing if it is so large that not
--- all its events are counted yet; the caller then keeps it.
+-- Adds a batch (`is_queued`) or dead letter to the sums of its subscriber. Returns a table about it for the delivery
+-- log, which is empty if the list of the batch is gone; the caller then deletes the batch. Returns nothing if the batch
+-- is so large that not all its events are counted yet; the caller then keeps the batch.
 function drop_sums.note(call, sums, bid, list, is_queued)
   local items = redis.call('LRANGE', list, 0, batches.HEADER + EVENTS_PER_READ - 1)
   local token, created_ms = items[1], items[2]
@@ -104,7 +104,7 @@ function drop_sums.note(call, sums, bid, list, is_queued)
   sum.batches = sum.batches + 1
   sum.events = sum.events + events
   if is_queued then sum.queued = sum.queued + events end
-  -- If the header of the batch is damaged, `created_ms` may be no number. The batch then counts as created now.
+  -- If the header of the batch is damaged, `created_ms` may not be a number. The batch then counts as created now.
   local at_ms = tonumber(created_ms) or call.now_ms
   sum.from_ms = math.min(sum.from_ms, at_ms)
   sum.to_ms = math.max(sum.to_ms, at_ms)

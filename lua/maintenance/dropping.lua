@@ -11,8 +11,8 @@ local open_batches = include('delivering/open_batches')
 local waiting = include('delivering/waiting')
 local dropping = {}
 
--- Returns a table with the worker of each job that a worker holds, and the number of these jobs. The batches of such
--- jobs must not be dropped, because they are being delivered.
+-- Returns the jobs of deliveries that workers hold, as a table from each job to its worker, and the number of these
+-- jobs. Their batches must not be dropped, because they are being delivered.
 function dropping.jobs_held(call)
   local held, count = {}, 0
   for _, worker in ipairs(redis.call('SMEMBERS', call.keys.jobs_pending_index('main'))) do
@@ -36,8 +36,8 @@ function dropping.begin(log)
   return { bids = {}, jobs = {}, lists = {}, dropped = {}, by_token = {}, log = log }
 end
 
--- Adds a batch to the collection. `about` describes the batch for the delivery log. It has no `token` if the batch's
--- list is gone; then only its job and its index entries are left to remove.
+-- Adds a batch to the collection. `about` describes the batch for the delivery log. If the batch's list is gone,
+-- `about` has no `token`; then only the job and the index entries of the batch are left to remove.
 function dropping.add(call, collection, bid, about)
   local job = jobs.delivery_of(bid)
   collection.dropped[bid], collection.dropped[job] = true, true

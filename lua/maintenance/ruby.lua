@@ -40,12 +40,12 @@ local function new_uid(call, bid)
   return redis.sha1hex(bid .. string.format('%d', call.now_us)):sub(1, 20)
 end
 
--- Gives a header and a new UID to a list of events that has none, so that it becomes a batch. A Ruby web process made
--- this list after the takeover, when it wanted to append events to the open batch `bid` of this bus: it wrote to
--- `batches:{bid}`, the key of the Ruby layout, instead of `batch:{bid}`.
+-- Turns a list of events without a header into a batch. A Ruby web process made the list after the takeover, when it
+-- wanted to append events to the open batch `bid` of this bus. It wrote to `batches:{bid}`, the key of the Ruby layout,
+-- instead of `batch:{bid}`.
 --
--- The new batch gets the subscriber of the batch `bid`, which may be a dead letter by now. Returns the UID, the
--- subscriber's token and the time of creation, or nothing if `bid` no longer exists.
+-- Gives the list a new UID, and a header with the subscriber of `bid`, which may be a dead letter by now. Returns the
+-- UID, the subscriber's token and the time of creation, or nothing if `bid` no longer exists.
 local function add_header(call, bid)
   local keys = call.keys
   local token = batches.read_header(keys.batch(bid)) or batches.read_header(keys.dead_letter(bid))

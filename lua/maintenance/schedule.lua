@@ -11,8 +11,8 @@ local agenda = include('flow/agenda')
 local jobs = include('delivering/jobs')
 
 return function(call, args)
-  -- `now_ms` keeps its fraction. Otherwise, a job that is due at 1000.5 ms would not be promoted at 1000.7 ms (cut to
-  -- 1000), and the caller would call again immediately, in vain.
+  -- The time keeps its fraction. Example: a job is due at 1000.5 ms, and it is 1000.7 ms now. If this were cut to 1000,
+  -- the job would not be promoted, and the caller would call again immediately, in vain.
   local promoted, now_ms, next_due_ms = 0, call.now_us / 1000, math.huge
   for _, q in ipairs({ 'main', 'aux' }) do
     local scheduled = call.keys.jobs_scheduled(q)

@@ -46,8 +46,9 @@ local function give_back(call, q, worker)
     given_back = given_back + 1
     job = redis.call('RPOP', keys.jobs_pending(q, worker))
   end
-  -- No waiting job becomes instant in place of the dead worker's job, which is instant again (maximum 0). But if the
-  -- subscriber is `ordered`, the job of its oldest batch becomes instant if that job waits.
+  -- The dead worker's job is instant again, so no waiting job becomes instant in its place: the maximum is 0. An
+  -- `ordered` subscriber is an exception: if the job of its oldest batch waits, it becomes instant, because only this
+  -- job may run.
   if lane_token then waiting.make_instant(call, lane_token, 0) end
   redis.call('SREM', keys.jobs_pending_index(q), worker)
   redis.call('HDEL', keys.leases(), worker)

@@ -47,9 +47,10 @@ local function find_owner(call, bid)
   end
 end
 
--- Puts a new header (the first items of the list) at the front of a batch whose header is missing or damaged. A batch
--- that had no header is whole again, and stays in the queue. If the header was damaged, its remains now stand among the
--- events, so the batch becomes a dead letter. If the subscriber of the batch cannot be found, only reports the batch.
+-- Puts a new header (the first items of the list) at the front of a batch whose header is missing or damaged. If the
+-- header was missing, the batch is whole again, and stays in the queue. If the header was damaged, its remains are now
+-- behind the new one, where events should be. So the batch becomes a dead letter. If the subscriber of the batch cannot
+-- be found, only reports the batch.
 local function repair_header(call, bid, found)
   local keys, batch = call.keys, call.keys.batch(bid)
   local is_whole = has_no_header(batch)
@@ -165,8 +166,8 @@ function check.batches_open(call, token, found)
   local bid, current = open_batches.read_entry(entry), keys.batches_current(token)
   local max_events, max_bytes = unpack(redis.call('HMGET', keys.subscriber(token), 'max_events', 'max_bytes'))
   local expected = open_batches.entry(bid, open_batches.max_events(max_events), max_bytes)
-  -- The set is checked only if there was no takeover. After a takeover, this bus does not add its open batches to the
-  -- set.
+  -- The set `batches:current:{token}` is checked only if there was no takeover. After a takeover, this bus does not add
+  -- its open batches to the set.
   local is_current = ruby.was_here(call) or redis.call('SISMEMBER', current, bid) == 1
   if is_current and entry == expected and may_be_open(call, bid, token) then return end
   local close = exists(keys.batch(bid)) and open_batches.close or open_batches.remove

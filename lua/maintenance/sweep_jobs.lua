@@ -46,9 +46,9 @@ local function sorted_sets_of(call, q, suspect)
   return sets
 end
 
--- Removes surplus copies of a job from one list, which has `times` of them. The caller goes through all lists; the
--- first one that has the job keeps a copy. `copies_found` is the number of copies in the lists before this one. Returns
--- the sum of `copies_found` and `times`.
+-- Removes surplus copies of a job from one list, which has `times` copies. Removes all of them if lists that were
+-- looked at before have copies (`copies_found`), and all but one otherwise. Returns the number of copies in all lists
+-- up to this one.
 local function trim(list, job, times, copies_found)
   if times > 0 and (copies_found > 0 or times > 1) then
     redis.call('LREM', list, copies_found > 0 and 0 or times - 1, job)
@@ -56,8 +56,8 @@ local function trim(list, job, times, copies_found)
   return copies_found + times
 end
 
--- Removes all copies of a job but one from lists, sorted sets and workers. If a worker has the job, that worker keeps
--- it. Returns how many copies there were; 0 means that the job was lost.
+-- Removes all copies of a job but one from the lists, sorted sets and workers that have it. If a worker has the job,
+-- that worker keeps it. Returns how many copies there were; 0 means that the job was lost.
 local function keep_one(call, q, suspect, holders)
   local job, copies_found = suspect.job, 0
   for worker, times in pairs(holders[job] or {}) do

@@ -8,8 +8,8 @@ command that the server does not let scripts use, and its error. Returns neither
 local function may_run(keys, command)
   if not redis.acl_check_cmd then return true end
   local name = command == 'PUBLISH' and keys.wake('main') or keys.schema()
-  -- Redis 8.8 throws an error unless the command can have this number of arguments, so several numbers are tried. 0 is
-  -- not tried, because it can make Redis 7.0.15 crash (with the command SET, for example).
+  -- Redis 8.8 throws an error if the command cannot have `count` arguments, so several counts are tried. 0 is not
+  -- tried, because it can make Redis 7.0.15 crash (with the command SET, for example).
   for count = 3, 1, -1 do
     local ok, may = pcall(redis.acl_check_cmd, command, unpack({ name, name, name }, 1, count))
     if ok and may then return true end
@@ -17,8 +17,8 @@ local function may_run(keys, command)
   return false
 end
 
--- Call this only if the Redis user may not PUBLISH on the channel. Returns true if the ACL denies the user the channel,
--- and false if it denies the command PUBLISH, as the error of Redis tells.
+-- Must be called only if the Redis user may not PUBLISH on the channel. Returns true if the ACL denies the user the
+-- channel, and false if it denies the command. The text of Redis's error tells which.
 local function lacks_channel(channel)
   local reply = redis.pcall('PUBLISH', channel, '')
   return type(reply) == 'table' and reply.err ~= nil and reply.err:find('channel', 1, true) ~= nil
