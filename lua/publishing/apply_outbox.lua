@@ -93,8 +93,8 @@ return function(call, args)
   for i, from in ipairs(args.sources) do fields[i] = from.source end
   local before = redis.call('HMGET', key, unpack(fields))
   for i, from in ipairs(args.sources) do
-    -- In one call, the entries of a partition can come twice: from `flush` and from `empty` (src/publishing/outbox.ts).
-    -- `last` makes `apply` ignore them the second time.
+    -- If `flush` and `empty` (src/publishing/outbox.ts) run at the same time, one script call may get the same entries
+    -- twice. `last` makes `apply` ignore them the second time.
     local newest = apply(call, state, from.entries, last[from.source] or tonumber(before[i]) or 0)
     last[from.source], applied[i] = newest, newest
     values[2 * i - 1], values[2 * i] = from.source, string.format('%d', newest)

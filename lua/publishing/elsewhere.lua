@@ -7,9 +7,9 @@ which the mark was set, such as `3:120:1795400000000000`. Marks are separated by
 ]]
 local elsewhere = {}
 
--- Parses the field `elsewhere` of a topic, which says what other partitions have subscribers of the topic. `text` is
--- nil or false if there are none. Returns a list with a mark for each of these partitions: its number, how many
--- subscribers it has, and the time at which the mark was set.
+-- Parses the field `elsewhere` of a topic; `text` is nil or false if the field is missing. Returns a list of the marks:
+-- for each other partition with subscribers of the topic, its number, how many subscribers it has, and when the mark
+-- was set.
 function elsewhere.read(text)
   local marks = {}
   if not text then return marks end

@@ -6,20 +6,15 @@ local elsewhere = include('publishing/elsewhere')
 local outboxes = include('publishing/outboxes')
 local intake = {}
 
--- Creates the working state (`intake_state`) of a script call that accepts events. `args` has the limits. A limit may
--- be missing if the script does not use it; without `max_outbox_bytes`, outboxes have no limit. The fields of the
--- state:
---
---   topics        topics read so far, by name
+-- Creates the working state (`intake_state`) of a script call that accepts events. `args` has the limits that the
+-- script uses; without `max_outbox_bytes`, outboxes have no limit. Some fields:
 --   accepted      topics that got events
---   run_topic     the topic of the latest publication
---   current_run   a list of the latest events in a row that are for `run_topic`; nil if there are none
---   tokens        a list of the subscribers that get events
---   events_of     the list of events that each subscriber gets, by token. Subscribers may share a list
+--   current_run   the events of the latest publications in a row to one topic (`run_topic`). Example: after
+--                 publications to the topics A, B and B, the events of the last two
+--   events_of     the list of events that each subscriber gets, by token. Several subscribers may share a list
 --   has_own       true for each subscriber that shares its list with no other, by token
 --   fingerprints  fingerprints of the accepted publications, by the digest of their idempotency key
 --   outgoing      outbox entries for other partitions (outboxes.lua)
---   quota         the limit on idempotency keys (client_quota.lua); false until a new key is checked
 function intake.begin(args)
   return {
     topics = {}, accepted = {}, tokens = {}, events_of = {}, has_own = {}, fingerprints = {},
@@ -99,9 +94,8 @@ local function judge_key(call, intake_state, publication)
 end
 
 -- Ends the current run, the latest events in a row that are for one topic. Gives these events to the topic's
--- subscribers, and to other partitions that have such subscribers. To save time, all subscribers that got no events
--- earlier in this script call share the run's list. Each of the others has a list of its own, to which the events are
--- appended.
+-- subscribers, and to the other partitions that have such subscribers. To save time, all subscribers that got no other
+-- events in this script call share the list of the run. Each of the others gets a list of its own.
 function intake.end_run(intake_state)
   local run = intake_state.current_run
   if not run then return end
@@ -118,13 +112,14 @@ function intake.end_run(intake_state)
   end
   if #intake_state.run_topic.elsewhere > 0 then
     local others = elsewhere.partitions(intake_state.run_topic.elsewhere)
-    -- A copy, because open_batches.bytes_of gives the list a field that must not get into the outbox.
+    -- The outbox gets a copy, because open_batches.bytes_of adds the field `bytes` to the list `run`, and this field
+    -- must not get into the outbox.
     outboxes.add(intake_state.outgoing, others, 'events', intake_state.run_topic.name, append({}, run))
   end
   intake_state.current_run = nil
 end
 
--- Adds events to what the subscribers of a topic get at the end of this script call. The caller must not use the list
+-- Adds events that the subscribers of a topic will get when storing.lua stores them. The caller must not use the list
 -- `events` any more, because later calls of this function may append to it.
 function intake.add(call, intake_state, topic, events)
   if not topic.subscribers then

@@ -15,9 +15,9 @@ local ruby = include('maintenance/ruby')
 local uids = include('store/uids')
 local opening = {}
 
--- Maximum batches that one script call opens: opening 10,000 batches of one event blocked Redis for 130 ms. If a
--- subscriber's events need more batches than the call may still open, they go into one long batch, which acquire splits
--- later (cutting.lua).
+-- Maximum number of batches that one script call opens: opening 10,000 batches of one event blocked Redis for 130 ms.
+-- If the events of a subscriber need more batches than the call may still open, all these events go into one long
+-- batch, which acquire splits later (cutting.lua).
 local MAX_OPENED = 300
 
 -- Creates the table that a script call keeps while it opens batches. The UIDs of these batches begin with the 16
@@ -60,8 +60,8 @@ local function write_batch(call, writes, bid, token, list, first, last)
   end
 end
 
--- Makes a new batch the open batch of its subscriber, which takes the subscriber's next events. Returns true, or false
--- if the batch cannot be open because the bytes of its first events fill it.
+-- Makes a new batch the open batch of its subscriber, the one that takes the subscriber's next events. Returns true, or
+-- false if the bytes of the batch's first events fill it, so that it cannot be open.
 local function leave_open(call, writes, bid, token, max_events, max_bytes, events, first)
   if not open_batches.needs_no_count(max_events, max_bytes, events, first) then
     local value, room = open_batches.new_room(bid, max_bytes, open_batches.bytes_of(events, first))
@@ -103,10 +103,10 @@ function opening.open(call, opened, token, events, first)
     unpack(redis.call('HMGET', call.keys.subscriber(token), 'timeout', 'max_events', 'ordered', 'max_bytes'))
   local timeout_ms, max = tonumber(timeout) or defaults.timeout_ms, open_batches.max_events(max_events)
   local count, bids = #events - first + 1, {}
-  -- If the call would open too many batches, all events go into a long one.
+  -- If the call would open too many batches, all events go into one long batch.
   if count > max and opened.uids.count + count / max > MAX_OPENED then max = count end
   for _ = 1, count, max do bids[#bids + 1] = uids.next(opened.uids) end
-  -- The last batch stays open unless it is full: it has `max` events (`tail` is 0), or its bytes fill it.
+  -- The last batch stays open unless it is full: it has `max` events (then `tail` is 0), or its bytes fill it.
   local tail = count % max
   local is_open = tail > 0
     and leave_open(call, writes, bids[#bids], token, max, max_bytes, events, #events - tail + 1)

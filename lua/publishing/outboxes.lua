@@ -30,12 +30,15 @@ local redis_run = include('store/redis_run')
 local outboxes = {}
 
 local NUMBER_LENGTH = 16
--- Outbox entries that a partition did not apply in time are set aside. After this time they are sent to it again.
+-- If a partition does not apply its outbox entries in time, they are set aside. After this time they are sent to it
+-- again.
 local ASK_AGAIN_MS = 1000
--- The number of an outbox entry is a time (µs), but the entries of one script call get consecutive numbers. So the last
--- number may be later than Redis's clock, by at most this much. If it is later still, the clock was set back.
+-- The number of an entry is a time (µs), or one more than the last number if that is higher. So while many entries are
+-- added, the last number may run ahead of Redis's clock, but by at most this much. If it is further ahead, the clock
+-- was set back.
 local MAX_AHEAD_US = 100 * 1000
--- How far numbers jump after a failover. They pass the lost ones if the clocks of the two Redises differ by less.
+-- How far the numbers jump after a failover. If the clocks of the two Redises differ by less than this, the new numbers
+-- are higher than those of the entries that the failover lost.
 local JUMP_US = 60 * 1000 * 1000
 
 -- Returns the number of an outbox entry: its first 16 digits.
@@ -44,7 +47,7 @@ function outboxes.number_of(entry)
 end
 
 -- Reads the work that an outbox entry describes. Returns the kind of work, the topic, the data for this kind of work,
--- and the time (µs) at which the entry was added (nil if the entry's number is this time).
+-- and the time (µs) at which the entry was added. The time is nil if it is the entry's number.
 function outboxes.work_of(entry)
   return unpack(cmsgpack.unpack(entry:sub(entry:find(':', NUMBER_LENGTH + 1, true) + 1)))
 end
@@ -72,7 +75,7 @@ end
 
 -- Reads the state of the outbox, once in a script call:
 --   last   the number of the last entry
---   run    the `run_id` of the Redis that last added an entry or scrubbed
+--   run    the `run_id` of the Redis in which an entry was last added, or workers were last scrubbed
 --   bytes  the bytes of all entries
 --   ahead  how far (µs) numbers are ahead of Redis's clock: 0 until another Redis takes over or the clock is set back
 local function read_state(call, outgoing)
@@ -89,9 +92,9 @@ function outboxes.add(outgoing, partitions, kind, topic, about)
   outgoing.work[#outgoing.work + 1] = { partitions, { kind, topic, about } }
 end
 
--- Returns the number just below that of the first new entry: the time (µs) plus `ahead`, or the last number if that is
--- higher. If another Redis has taken over, or the clock was set back, first raises `ahead`, so that the number is
--- JUMP_US higher. The numbers of a new outbox do not jump.
+-- Returns the number after which the numbers of new entries begin: the last number, or the time (µs) plus `ahead` if
+-- that is higher. If another Redis has taken over, or the clock was set back, makes the numbers jump: the result is
+-- JUMP_US higher, and `ahead` is raised accordingly. The numbers of a new outbox do not jump.
 local function last_number(call, outgoing)
   local run, before_us = redis_run.id() or '', call.now_us - 1
   local number = math.max(outgoing.last, before_us + outgoing.ahead)
@@ -103,16 +106,14 @@ local function last_number(call, outgoing)
   return number
 end
 
--- Checks whether another Redis has taken over since the last check. If so, stores the `run_id` of this Redis and raises
--- `ahead`. Scrubbing calls this, so that replicas usually have the `run_id` before there is an entry.
+-- Checks whether another Redis has taken over since the last check. If so, stores the `run_id` of this Redis, and makes
+-- the numbers of entries jump. Scrubbing calls this, so that replicas usually have the `run_id` before there is an
+-- entry. The very first Redis stores its `run_id` too, so that a Redis that takes over before it has an entry notices
+-- this.
 --
--- Example: the replica B takes over from the master A, and stores its `run_id`, which A, now a replica of B, gets too.
--- B adds an entry, and fails before A gets it. A becomes the master again, finds B's `run_id`, and so gives higher
--- numbers than B did. Otherwise a partition that has applied B's entry could ignore A's next entries, because their
--- numbers are lower.
---
--- The very first Redis also stores its `run_id`. Otherwise, if a failover lost the first entry, the new master would
--- not know that there was another Redis.
+-- Example: the Redis B takes over from A, and A becomes B's replica. B adds an entry, and fails before A has got the
+-- entry. A takes over again, finds B's `run_id`, and makes the numbers jump. Otherwise A's next entries could have
+-- lower numbers than B's entry, and a partition that has applied that one would ignore them.
 function outboxes.notice_other_redis(call)
   local outgoing = outboxes.begin()
   read_state(call, outgoing)
@@ -147,15 +148,15 @@ function outboxes.store(call, outgoing)
   calls.throw_later(call, jobs.put, 'aux', job_for())
 end
 
--- Stores the number of the last outbox entry, which must be an `end`: it ends all subscriptions to a topic in another
--- partition. `may_end_subscriptions` reads this number.
+-- Notes that the last outbox entry is an `end`, which ends all subscriptions to a topic in another partition: stores
+-- its number for `may_end_subscriptions`.
 function outboxes.note_end(call)
   local sent = call.keys.outboxes_sent()
   redis.call('HSET', sent, 'ended', redis.call('HGET', sent, 'last'))
 end
 
--- Returns true if an outbox entry `end` may still wait for `partition`. When the partition applies such an entry, it
--- ends all its subscriptions to a topic, even one that is made now.
+-- Returns true if an outbox entry `end` may still wait for `partition`. Such an entry ends all subscriptions to a topic
+-- in that partition. If a client subscribed to the topic now, the entry would end this new subscription too.
 function outboxes.may_end_subscriptions(call, partition)
   local ended = tonumber(redis.call('HGET', call.keys.outboxes_sent(), 'ended') or nil)
   for _, list in ipairs(ended and { call.keys.outbox(), call.keys.outbox_aside(partition) } or {}) do

@@ -37,7 +37,7 @@ local function buckets_of(call, state, client)
   return buckets
 end
 
--- Returns true if a bucket is empty: it needs `burst_us` or longer until it is full again.
+-- Returns true if a bucket is empty: it will take `burst_us` or longer until it is full again.
 local function is_bucket_empty(state, full_at_us, rate)
   return rate > 0 and full_at_us - state.now_us >= state.burst_us
 end

@@ -18,7 +18,7 @@ comes later finds no job, and a new one is queued. Without `worker`, no job is d
 local outboxes = include('publishing/outboxes')
 
 -- Number of entries that one command reads if their bytes must be measured. It is small, because an entry can have
--- megabytes, and all that a script reads is in Redis's memory at once.
+-- megabytes, and all entries that a script reads are in Redis's memory at once.
 local READ_AT_ONCE = 8
 
 -- Returns where a list of outbox entries is: its key (`outbox`, or the entries set aside for `partition`), and the hash
@@ -28,8 +28,9 @@ local function places(keys, partition)
   return keys.outbox(), keys.outboxes_sent(), 'bytes'
 end
 
--- Removes the entries that the previous call returned, if they are still there. Before that, copies the entries for
--- each partition in `late`, which has not applied them in time, to a list of its own. Returns the bytes that are left.
+-- Removes the entries that the previous call returned, if they are still there. Some partitions have not applied them
+-- in time (`late`): before the entries are removed, those for a late partition are copied to a list for this partition
+-- alone. Returns the bytes that are left in `list`.
 local function remove_first(call, args, list, hash, field)
   local entry = args.last and redis.call('LINDEX', list, args.count - 1)
   if not entry or outboxes.number_of(entry) ~= args.last then return tonumber(redis.call('HGET', hash, field)) or 0 end
@@ -39,7 +40,8 @@ local function remove_first(call, args, list, hash, field)
 end
 
 -- Returns as many of the next entries of a list as fit into the reply. `left` is the number of bytes in the list. If
--- all of them fit, the entries are not measured, which saves a third of the time for 500 short entries.
+-- `left` is not too much for the reply, the entries need not be measured, which saves a third of the time for 500 short
+-- entries.
 local function next_entries(args, list, left)
   local max_entries = args.max_entries
   if left <= args.max_bytes then return redis.call('LRANGE', list, 0, max_entries - 1) end
@@ -63,12 +65,13 @@ return function(call, args)
   local entries = next_entries(args, list, left)
   if #entries == 0 then
     if partition then
-      -- While this field exists, new entries for the partition are set aside. No set-aside entry is left, so the field
-      -- is deleted. From now on, new entries for the partition are sent from the list `outbox`, as usual.
+      -- The list is empty: no entry is set aside for the partition any more. So the partition's field is deleted. While
+      -- the field exists, new entries for the partition are set aside too; from now on they are sent from the list
+      -- `outbox`, as usual.
       redis.call('HDEL', hash, field)
     elseif left ~= 0 then
       -- The list is empty, but the stored sum of its bytes is not 0: Redis was killed and kept only the first writes of
-      -- a script.
+      -- a script. So the sum is corrected.
       redis.call('HSET', hash, field, 0)
     end
     ended = args.worker and outboxes.end_job(call, partition, args)

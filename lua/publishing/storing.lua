@@ -12,7 +12,7 @@ local outboxes = include('publishing/outboxes')
 local storing = {}
 
 -- Appends as many events to an open batch as fit. Returns how many, and the new length of the batch's list. If the
--- length is 0, the list no longer exists: nothing was appended, and the first value has no meaning.
+-- length is 0, the list no longer exists: nothing was appended, even if the first result is 1.
 local function fill(batch, max, events)
   -- An open batch can always take one more event, so its length need not be read first.
   if #events == 1 then return 1, redis.call('RPUSHX', batch, events[1]) end
@@ -26,7 +26,7 @@ local function fill(batch, max, events)
 end
 
 -- Subtracts the bytes of new events from the bytes that still fit into each open batch. Returns the bytes that are
--- left, by subscriber. Leaves out subscribers without an open batch, or with only small events in it: such a batch
+-- left, by subscriber. Leaves out a subscriber that has no open batch, or one with only small events: such a batch
 -- reaches its maximum of events long before its maximum of bytes.
 local function take_room(call, intake_state, entries)
   local tokens, open, lists = {}, {}, {}
@@ -52,7 +52,7 @@ end
 -- of events.
 --   entry  the open batch's entry in `batches:open`; false if there is none
 --   room   how many bytes would be left in the open batch after all these events; nil if its bytes are not counted. If
---          `room` is negative, all the events go into new batches
+--          `room` is negative, the batch is closed, and all the events go into new batches
 local function append(call, opened, token, entry, room, events)
   local first = 1
   if entry and (room and room < 0 or is_too_young(call, token, entry)) then
@@ -79,17 +79,17 @@ end
 
 -- Stores the accepted events in batches and in the outbox, and counts them for the topics of this partition.
 --
--- If storing fails for one subscriber (a key has the wrong type, for example), the error is kept in `call.failure`, and
--- the script goes on. The other subscribers get their events, and the events are removed from where they waited (an
--- outbox, or the delayed events), so that they are not stored twice.
+-- If storing fails for one subscriber (a key has the wrong type, for example), the script goes on, and the error is
+-- kept in `call.failure`. So the other subscribers get their events, and the script can delete the events where they
+-- waited (an outbox, or the delayed events). Otherwise they would be stored again.
 --
--- If Redis's ACL forbids a command, this function throws the error at its end. The events then stay where they waited,
--- and the caller repeats the script when the ACL permits the command.
+-- If Redis's ACL forbids a command, throws the error at the end. The events then stay where they waited, and the caller
+-- repeats the script when the ACL permits the command.
 function storing.store(call, uid_seed, intake_state)
   intake.end_run(intake_state)
   if #intake_state.tokens > 0 then open_batches.close_all_after_restart(call) end
-  -- The open batches are read before the outbox is written. If this read failed later, each repetition of the script
-  -- would append the same entries to the outbox again.
+  -- The open batches are read before the outbox is written. If this read came later and failed, the caller would repeat
+  -- the script, which would append the same entries to the outbox again.
   local entries = #intake_state.tokens > 0 and many.get_fields(call.keys.batches_open(), intake_state.tokens)
   for _, topic in ipairs(intake_state.accepted) do
     if not topic.is_foreign then redis.call('HINCRBY', call.keys.topic(topic.name), 'counter', topic.events) end
