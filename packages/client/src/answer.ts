@@ -7,12 +7,13 @@ export interface Answer {
   text: string;
 }
 
-/** Maximum characters that an error quotes from an answer that is no problem document. */
+/** Maximum characters that an error quotes from an answer, if the answer is not a problem document. */
 const MAX_QUOTED = 200;
 
 /**
- * Returns true if the answer is 2xx and can be from the bus. The login portal of a network may answer 200 with a web
- * page to everything. So a publish must be answered without a body, and a web page is accepted only from `GET /docs`.
+ * Returns true if the answer is 2xx and seems to come from the bus. For example, the login page of a hotel network may
+ * answer any request with 200 and a web page. So only `GET /docs` may get a web page, and the answer to a publish must
+ * be empty.
  */
 export function isDone(
   { status, headers, text }: Answer,

@@ -102,7 +102,9 @@ export abstract class AnyCall {
     return this.#transport.send(request, signal);
   }
 
-  /** Parses the JSON of an answer. A subclass can keep numbers that JavaScript would round. */
+  /**
+   * Parses the JSON of an answer. A subclass can override this method, for example to keep the digits of large numbers.
+   */
   protected parse(text: string): unknown {
     return JSON.parse(text);
   }

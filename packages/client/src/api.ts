@@ -4,8 +4,8 @@ import type { CallOptions } from './deadline.ts';
 import type { Calls } from './generated/calls.ts';
 
 /**
- * Selects the dead letters to retry or purge. Root must name a `subscriber`. A client need not: it reaches only its own
- * dead letters. `join` selects only those of one join.
+ * Selects the dead letters to retry or purge. Root must name a `subscriber`. A client may leave it out, because a
+ * client reaches only its own dead letters. If `join` is given, only the dead letters of this join are selected.
  */
 interface Whose {
   subscriber?: string | undefined;
@@ -13,8 +13,8 @@ interface Whose {
 }
 
 /**
- * `client` is the token of the client that owns a join or trigger. A client may leave it out, because a client reaches
- * only its own joins and triggers.
+ * `client` is the token of the client that owns a join or trigger. Clients may leave out `client`, because they reach
+ * only their own joins and triggers.
  */
 interface Owner {
   client?: string | undefined;
@@ -27,7 +27,8 @@ type Rotation = CallInput<'POST /api_tokens/:token/secret'>['body'];
 export abstract class Api extends AnyCall {
   /**
    * Subscribes the client, or changes its subscription. The `topics` replace those of an earlier call. The `uuid` must
-   * be given each time, but other settings that are left out stay. Resolves with the signing key if the bus made one.
+   * be given each time. Any other setting keeps its value if it is left out. Resolves with the signing key if the bus
+   * made one.
    */
   subscribe(subscription: CallInput<'POST /subscription'>['body'], options?: CallOptions) {
     return this.call('POST /subscription', { body: subscription }, options);
@@ -96,8 +97,9 @@ export abstract class Api extends AnyCall {
   }
 
   /**
-   * Resolves with a join and its open keys, oldest first. A key, such as the id of an order, is open while events of
-   * some of the join's topics are still missing for it. `limit` is the maximum number of keys, by default 100.
+   * Resolves with a join and its open keys, oldest first. A join collects events by a key, such as the id of an order.
+   * The key is open while the join still waits for an event with this key from one of its topics. `limit` is the
+   * maximum number of keys, by default 100.
    */
   join(
     name: string,
@@ -224,10 +226,12 @@ export abstract class Api extends AnyCall {
   }
 
   /**
-   * Makes a new secret for a client. The present one still works for `grace` ms, by default a day. Give `secret_at`,
-   * the time at which the present secret was made (`clients()` has it), so that this call can be repeated after a lost
-   * answer. The repeat then rejects with BadClientError if the first call was done. Without `secret_at`, the repeat
-   * would make another secret, and the one that the client still uses would stop working.
+   * Makes a new secret for a client. The present secret still works for `grace` ms, by default a day. Older secrets
+   * stop working.
+   *
+   * If the answer is lost, the call may have been done. A repeat would then end the secret that the client still uses.
+   * To make a repeat safe, give `secret_at`: the time at which the present secret was made, from `clients()`. If the
+   * first call was done, the repeat then changes nothing, and rejects with BadClientError.
    */
   rotateSecret(token: string, { signal, timeoutMs, ...body }: Rotation & CallOptions = {}) {
     return this.call('POST /api_tokens/:token/secret', { params: { token }, body }, { signal, timeoutMs });

@@ -42,8 +42,8 @@ interface AnyInput {
 }
 
 /**
- * Returns the method, path and body of a call. Throws TypeError for a parameter in the path that is empty, `.` or `..`,
- * because the path could then be that of another call. For example, `fetch` resolves `..` even if it is encoded.
+ * Returns the method, path and body of a call. Throws TypeError if a parameter in the path is empty, `.` or `..`,
+ * because the request could then go to another path. For example, `fetch` resolves `..`, even if the dots are encoded.
  */
 export function requestOf(call: CallName, input: object): { method: string; path: string; body?: string } {
   const { params = {}, query = {}, body } = input as AnyInput;

@@ -53,8 +53,8 @@ export class Digest implements Credentials {
   }
 
   /**
-   * Ignores the new challenge if the refused request did not use the nonce of the kept challenge. For example, if
-   * several requests with an old nonce are refused, the first refusal's challenge is kept for all of them.
+   * If several requests with an old nonce are refused, the first refusal brings a new nonce, which is kept. The
+   * challenges of the other refusals are ignored, and their requests are sent again with that new nonce.
    */
   renew(header: string | null, refused: string | undefined): boolean {
     const latest = this.#challenge;

@@ -15,16 +15,16 @@ export interface CallOptions {
 }
 
 /**
- * Maximum time limit of a call: nine minutes. By default the bus forgets an idempotency key after ten minutes, and a
- * later repeat of the request would store its events twice.
+ * Maximum time limit of a call: nine minutes. By default the bus forgets an idempotency key after ten minutes. If a
+ * publish were repeated after that, its events would be stored twice.
  */
 export const MAX_TIMEOUT_MS = 540_000;
 
 /**
  * What is known about a call that ends because of its time limit or its signal:
  * - `mayBeDone`: true if the bus may have done what the call asks for, such as storing an event.
- * - `lastFailure`: the error of the last failed attempt at the call, if there is one. For an event that waits for an
- *   earlier request of its topic, it is the last error of that request.
+ * - `lastFailure`: the error of the last failed attempt, if there is one. For an event that still waits in the queue of
+ *   its topic, this is the last error of the request that is running for the topic.
  */
 export interface Progress {
   readonly mayBeDone: boolean;
@@ -35,8 +35,8 @@ export interface Progress {
 type End = (errorFor: (progress: Progress) => unknown) => void;
 
 /**
- * For each signal, the deadlines of the running calls that it can abort. They share one listener: adding and removing
- * one for each call would take quadratic time, and Node 20 would warn of more than ten listeners.
+ * The deadlines of the running calls, by signal. One listener of the signal ends all its calls. With a listener for
+ * each call, Node 20 would warn of more than ten, and adding and removing them would take quadratic time.
  */
 const CALLS = new WeakMap<AbortSignal, Set<Deadline>>();
 

@@ -5,8 +5,9 @@ import { Attempts } from './retrying.ts';
 import type { Transport } from './transport.ts';
 
 /**
- * Events of one topic that are sent in one request. Once the bus may have stored them, the idempotency key and the body
- * stay the same, so that a repeat stores nothing twice. The body then keeps even events whose callers no longer wait.
+ * Events of one topic that are sent in one request. If an attempt may have stored them, all later attempts have the
+ * same idempotency key and body, so that the bus stores nothing twice. The body then keeps even events whose callers no
+ * longer wait.
  */
 export class Group {
   readonly attempts = new Attempts();
@@ -36,14 +37,16 @@ export class Group {
     await this.attempts.make({ send, request: to, signal, isRepeatable: true });
   }
 
-  /** Called when an event is given up. Aborts the request when no caller waits for any of its events. */
+  /**
+   * Called when the caller of `publish` for one of the events no longer waits. Aborts the request if no caller waits.
+   */
   giveUp(): void {
     if (this.#events.every((event) => event.isGivenUp)) this.#abort.abort();
   }
 
   /**
-   * Called before each attempt. Removes from the body the events that were given up, because their callers were told
-   * that these events are not stored. Does nothing if the bus may have stored them in an earlier attempt.
+   * Called before each attempt. Removes the events whose callers no longer wait, because the callers may have been told
+   * that these events are not stored. Removes nothing if an earlier attempt may have stored the events.
    */
   #leaveOut(): void {
     if (this.attempts.hasUnknownEnd || !this.#events.some((event) => event.isGivenUp)) return;

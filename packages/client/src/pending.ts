@@ -2,8 +2,8 @@ import { Deadline, type Progress } from './deadline.ts';
 import type { EventType } from './generated/calls.ts';
 
 /**
- * A `timestamp` of ten digits is refused: in ms it would be in early 1970, so it is probably in seconds. The bus itself
- * accepts it, as the Ruby Routemaster does.
+ * A `timestamp` of ten digits is refused. As ms it would be a time in early 1970, so it is probably in seconds. The bus
+ * itself accepts such a timestamp, as the Ruby Routemaster does.
  */
 const SECONDS = { min: 1e9, max: 1e10 };
 
@@ -17,13 +17,13 @@ export interface NewEvent<Data = unknown> {
    */
   id?: string | undefined;
   /**
-   * The time of the event, in ms since 1970. The default is the time at which the bus gets the event, or publishes it
-   * if it is delayed. Seconds are refused.
+   * The time of the event, in ms since 1970. A time in seconds is refused. By default, the bus uses the time at which
+   * it gets the event or, for a delayed event, publishes it.
    */
   timestamp?: number | undefined;
   /**
-   * When to publish the event: at the time `at`, in ms since 1970, or `delay` ms after the bus gets the event. Give at
-   * most one of the two. The time must be within a year.
+   * When to publish the event: at the time `at`, in ms since 1970, or `delay` ms after the bus gets the event. Give
+   * `at` or `delay`, not both. The time must be within a year.
    */
   at?: number | undefined;
   delay?: number | undefined;
@@ -52,8 +52,8 @@ export class Pending {
   #reject!: (error: unknown) => void;
 
   /**
-   * `giveUp` is called if the time limit or the signal ends the publish, and returns what is known about the event. The
-   * constructor throws if the signal is aborted already, or if the time limit is not allowed.
+   * Calls `giveUp` if the time limit or the signal ends the publish. `giveUp` returns what is known about the event.
+   * Throws if the signal is aborted already, or if the time limit is not allowed.
    */
   constructor(parts: PendingParts, giveUp: (pending: Pending) => Progress) {
     this.topic = parts.topic;
@@ -74,7 +74,10 @@ export class Pending {
     return this.#event?.at !== undefined || this.#event?.delay !== undefined;
   }
 
-  /** Writes the event as JSON. Throws RangeError for a timestamp in seconds, and what JSON.stringify throws. */
+  /**
+   * Sets `text` to the JSON of the event. Throws RangeError for a timestamp in seconds, and any error of
+   * JSON.stringify.
+   */
   write(): void {
     const timestamp = this.#event?.timestamp ?? 0;
     if (timestamp >= SECONDS.min && timestamp < SECONDS.max)

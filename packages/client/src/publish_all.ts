@@ -7,7 +7,7 @@ import { RoutemasterError } from './problem.ts';
 const MAX_UNDER_WAY = 4000;
 
 export interface PublishFailure {
-  /** The position of the event in the `events` that `publishAll` was given, from 0. */
+  /** The position of the event in the iterable that `publishAll` was given, from 0. */
   index: number;
   error: unknown;
 }
@@ -15,7 +15,7 @@ export interface PublishFailure {
 /** Thrown by `publishAll` if publishing an event has failed. */
 export class PublishAllError extends RoutemasterError {
   readonly stored: number;
-  /** The error that `events` threw, if it has thrown one too. */
+  /** The error of the iterable `events`, if reading it failed too. */
   declare readonly readError?: unknown;
   readonly #failures: readonly PublishFailure[];
 
@@ -30,9 +30,9 @@ export class PublishAllError extends RoutemasterError {
   }
 
   /**
-   * The events that are not stored, in the order in which `publishAll` has read them. The error of the first one is the
-   * `cause` of this PublishAllError. This is a getter and not a field, because Node prints all fields of an error that
-   * nobody catches: a list of failures took 2,600 lines.
+   * The events that are not stored, in the order in which `publishAll` read them. The error of the first of these
+   * events is the `cause` of this PublishAllError. This is not a field, because Node prints all fields of an uncaught
+   * error: a long list of failures filled 2,600 lines.
    */
   get failures(): readonly PublishFailure[] {
     return this.#failures;
@@ -40,10 +40,10 @@ export class PublishAllError extends RoutemasterError {
 }
 
 /**
- * Publishes each event of `events`, thousands at a time. Resolves with the number of events when all are stored.
- * Otherwise waits until all events that were read are stored or refused, and then throws:
+ * Publishes each event of `events`, thousands at a time. If all are stored, resolves with their number. Otherwise waits
+ * until each event that was read is stored or refused. Then throws:
  * - a PublishAllError if an event failed. At most one more event is read after the failure.
- * - the error that `events` threw, or the reason of an aborted `signal`, if no event failed.
+ * - the error of the iterable `events`, or the reason of an aborted `signal`, if no event failed.
  */
 export async function publishAll<Event>(
   events: Iterable<Event> | AsyncIterable<Event>,
@@ -102,7 +102,8 @@ async function* endedBy<Event>(signal: AbortSignal, events: AsyncIterable<Event>
   } finally {
     signal.removeEventListener('abort', abort);
     const closed = source.return?.();
-    // Not awaited after an abort: a generator closes only when its next event has come.
+    // `return` of a generator waits for a `next` that is running, which may take forever. So after an abort, `return`
+    // is not awaited.
     if (signal.aborted) closed?.catch(() => {});
     else await closed;
   }

@@ -7,8 +7,8 @@ const MAX_REQUESTS = 16;
 const MAX_BUFFERED = { events: 10_000, characters: 16_777_216 };
 
 /**
- * A call of `flush`. Publishes are numbered in the order of their calls. This flush waits for the publishes up to the
- * number `last`, and `left` of them have not ended yet.
+ * A call of `flush`. Calls of `publish` have numbers 1, 2, 3 and so on. This `flush` waits for those with numbers up to
+ * `last`. `left` of them are still running.
  */
 interface Flush {
   last: number;
@@ -66,7 +66,8 @@ export class Publisher {
   }
 
   #admit(): void {
-    // This check avoids starting the loop: looping over a Set is slow after many of its first members were removed.
+    // Without this check, each `publish` would start the loop while the buffer is full. Starting to loop over a Set is
+    // slow after many of its first members were removed.
     if (this.#isFull) return;
     for (const pending of this.#outside) {
       if (this.#isFull) return;
@@ -83,10 +84,7 @@ export class Publisher {
     }
   }
 
-  /**
-   * Returns the queue of a topic. Makes one if there is none: a queue exists only while it has events that wait or are
-   * being sent.
-   */
+  /** Returns the queue of a topic. Makes a queue if there is none: only a topic with unfinished events has a queue. */
   #queueOf(name: string): TopicQueue {
     const known = this.#topics.get(name);
     if (known) return known;
@@ -132,13 +130,15 @@ export class Publisher {
     const waiting = { mayBeDone: false, lastFailure: queue?.lastFailure };
     const progress = isOutside || !queue ? waiting : queue.giveUp(pending);
     this.#settle(pending);
-    // An ended publish makes room for waiting events, which `#startSoon` converts to JSON. It converts them once, even
-    // if an aborted signal ends 100,000 publishes.
+    // The ended publish may make room for events of `#outside`. If an aborted signal ends 100,000 publishes,
+    // `#startSoon` still looks for such events only once.
     this.#startSoon();
     return progress;
   };
 
-  /** Removes a publish that has ended. Returns undefined if its caller has already given it up. */
+  /**
+   * Removes a publish that has ended. Returns undefined if it was removed before, because its caller no longer waited.
+   */
   #settle(pending: Pending): Pending | undefined {
     const number = this.#unsettled.get(pending);
     if (number === undefined) return undefined;

@@ -34,7 +34,8 @@ export class Attempts {
 
   /**
    * Calls `send` until the bus has done `request`, and returns the answer. Throws the last failure if another attempt
-   * cannot help, or could do `request` twice and `isRepeatable` is false. Throws the reason of an aborted `signal`.
+   * cannot help. Also throws it if the bus may have done `request` already and `isRepeatable` is false, because another
+   * attempt could do it twice. Throws the reason of an aborted `signal`.
    */
   async make({ send, request, signal, isRepeatable }: Trying): Promise<Answer> {
     for (let failures = 0; ; failures++) {
@@ -69,7 +70,8 @@ async function attempt(send: () => Promise<Answer>, request: Request): Promise<A
 
 function isTransient(failure: Failure): boolean {
   if (failure instanceof ConnectionError) return failure.isTransient;
-  // `too_many_failures` (429) comes after many requests with wrong credentials, which stay wrong in another attempt.
+  // The bus answers `too_many_failures` (429) after many requests with wrong credentials. Another attempt would have
+  // the same wrong credentials.
   return TRANSIENT.has(failure.status) && failure.code !== 'too_many_failures';
 }
 

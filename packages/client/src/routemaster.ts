@@ -81,10 +81,10 @@ export class Routemaster<Topics extends object = Record<string, unknown>> extend
 
   /**
    * Publishes each event of `events`, with a time limit of `timeoutMs` for each. Keeps at most 4,000 events in memory
-   * at a time. Resolves with the number of events when all are stored. Otherwise waits until all events that were read
-   * are stored or refused, and then rejects:
-   * - with a PublishAllError if an event failed. At most one more event is read after the failure.
-   * - with the error that `events` threw, or the reason of its aborted `signal`, if no event failed.
+   * at a time. If all are stored, resolves with their number. Otherwise waits until each event that was read is stored
+   * or refused. Then rejects with:
+   * - a PublishAllError if an event failed. At most one more event is read after the failure.
+   * - the error of the iterable `events`, or the reason of an aborted `signal`, if no event failed.
    */
   publishAll<T extends keyof Topics & string>(
     topic: T,

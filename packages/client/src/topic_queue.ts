@@ -7,13 +7,13 @@ import type { Transport } from './transport.ts';
 /** Maximum events of a request. The bus accepts up to 10,000. */
 const EVENTS_PER_REQUEST = 1000;
 /**
- * Maximum delayed events of a request; the bus accepts no more. A request with delayed events has no other events: when
- * the client has reached its limit on delayed events, the bus would refuse the other events too.
+ * Maximum delayed events of a request; the bus accepts no more. Delayed events are never in one request with other
+ * events. If the client had reached its limit on delayed events, the bus would refuse the other events too.
  */
 const MAX_TIMED_EVENTS = 500;
 /** Maximum characters of a request with several events. In UTF-8 they take 3 MiB at most; the bus accepts 5 MiB. */
 const MAX_CHARACTERS = 1_048_576;
-/** Each stored request multiplies the maximum events of the next one by this, up to EVENTS_PER_REQUEST. */
+/** After each stored request, the maximum events of the next request grow by this factor, up to EVENTS_PER_REQUEST. */
 const GROWTH = 1.25;
 
 /** Codes of errors that one event of a request can cause. The bus then stores no event of the request. */
@@ -26,12 +26,13 @@ type Outcome = { stored: readonly Pending[] } | { refused: readonly Pending[]; e
  * The waiting events of a topic. Only one request at a time sends events of the topic, so that they are stored in the
  * order of publishing.
  *
- * If the bus refuses a request because of one event, the other events go back to the front of the queue. The next
- * requests are smaller, so that good events are not refused again and again together with bad ones:
- * - If the error says which event is at fault, that event fails. The next request has only the events before it, which
- *   the bus has found good. If there are none, it has half as many events as the refused one.
- * - If it does not, no event fails yet. The next requests have half as many events each time, until the event at fault
- *   is alone in a request. That event then fails.
+ * If the bus refuses a request because of one event, it stores none of the events. The other events then go back to the
+ * front of the queue, and the next request is smaller:
+ * - If the error has the `index` of the bad event, for example 7 of 100, this event fails. The next request has only
+ *   the 7 events before it, which the bus has found good. With an `index` of 0, the next request has 50 events.
+ * - If the error has no `index`, no event fails yet. The next request has 50 events, then 25, until the bad event is
+ *   alone in a request. That event then fails.
+ *
  * After each stored request, the next one may have more events again (GROWTH).
  */
 export class TopicQueue {
@@ -57,8 +58,8 @@ export class TopicQueue {
   }
 
   /**
-   * Called when the caller of `publish` gives up waiting. Removes the event, unless it is being sent. Returns whether
-   * the bus may have stored the event, and the last failure of the request under way (see Progress).
+   * Called when the caller of `publish` no longer waits. Removes the event from the queue, unless a request with it is
+   * running. Returns what is known about the event: only a running request may have stored it.
    */
   giveUp(event: Pending): Progress {
     const { lastFailure } = this;
@@ -100,7 +101,7 @@ export class TopicQueue {
     return events;
   }
 
-  /** Called when a request with these events was refused because of one of them. */
+  /** Called when the bus has refused a request with these events because of one of them. See TopicQueue. */
   #split(events: readonly Pending[], error: ProblemError): Outcome {
     const index = events.length === 1 ? 0 : Number(error.members.index);
     const bad = events[index];

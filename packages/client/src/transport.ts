@@ -61,9 +61,9 @@ export class Transport {
   }
 
   /**
-   * Returns the URL of a request. Throws ConnectionError if the URL is on another server, so that this server gets no
-   * credentials. The path of a listing's next page comes from an answer, and a path such as `@example.com/` would lead
-   * to example.com.
+   * Returns the URL of a request. Throws ConnectionError if the URL is not on the server of the bus, because another
+   * server must not get the credentials. A wrong path can come from the link to the next page of a listing: after
+   * `https://bus`, a path such as `@example.com/` leads to example.com.
    */
   #urlOf({ path }: Request): URL {
     const url = URL.canParse(this.#base + path) ? new URL(this.#base + path) : undefined;
@@ -111,13 +111,13 @@ export class Transport {
       return new ConnectionError(message, { isTransient: true, mayBeDone: true, cause: error });
     }
     const thrown = error instanceof TypeError ? error.cause : undefined;
-    // If an HTTP proxy refuses to connect, the `cause` of the TypeError is a DOMException, and the `cause` of this
-    // DOMException is the real error.
+    // The TypeError of `fetch` usually has the real error as its `cause`. If an HTTP proxy refuses to connect, that
+    // `cause` is a DOMException, whose own `cause` is the real error.
     const isRefusal = thrown instanceof DOMException && thrown.cause !== undefined;
     const cause = (isRefusal ? thrown.cause : thrown) as NodeJS.ErrnoException | undefined;
     if (!cause) return error;
     const { code } = cause;
-    // OpenSSL's own message is replaced, because it has addresses, the name of a source file and a line break.
+    // OpenSSL's own message is not used, because it has memory addresses, the name of a source file and a line break.
     const message = code === 'ERR_SSL_WRONG_VERSION_NUMBER' ? NO_TLS : cause.message;
     // An error without a code means that `fetch` itself refuses the request, for example because of a forbidden port.
     // It would refuse every attempt, so the error is not transient.
