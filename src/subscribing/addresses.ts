@@ -17,9 +17,9 @@ const AZURE_METADATA = network('168.63.129.16/32');
 const GLOBAL_UNICAST = network('2000::/3');
 
 /**
- * IPv6 networks whose addresses contain one or two IPv4 addresses. The IPv4 addresses are classified, because a router
- * may send a packet for the IPv6 address to one of them. An IPv4 address begins at byte `at`. With a `mask`, its bytes
- * are stored XORed with the mask.
+ * IPv6 networks whose addresses contain one or two IPv4 addresses. A router may send a packet for such an IPv6 address
+ * to an IPv4 address inside it, so the IPv4 addresses are checked too. `at` is the first byte of an IPv4 address. If
+ * there is a `mask`, each byte was XORed with it.
  */
 const EMBEDDING: [network: Network, embedded: { at: number; mask?: number }[]][] = [
   // IPv4-mapped addresses, IPv4-compatible ones, and NAT64 (RFC 6052).
@@ -33,8 +33,8 @@ const EMBEDDING: [network: Network, embedded: { at: number; mask?: number }[]][]
 ];
 
 /**
- * Matches, in hex, bytes 8 to 11 of an ISATAP address (RFC 5214). Bytes 12 to 15 are the IPv4 address to which it
- * leads.
+ * Matches bytes 8 to 11 (in hex) of an ISATAP address (RFC 5214). Bytes 12 to 15 are the IPv4 address to which an
+ * ISATAP router sends the packets.
  */
 const ISATAP = /^0[02]005efe$/;
 
@@ -70,10 +70,7 @@ export class Addresses {
     return range === 'unicast' ? 'public' : words(range);
   }
 
-  /**
-   * Classifies the IPv4 address inside an ISATAP address, to which the router at the end of an ISATAP tunnel sends
-   * packets. Returns `public` if the address is not ISATAP.
-   */
+  /** Classifies the IPv4 address inside an ISATAP address. Returns `public` if the address is not ISATAP. */
   #classOfIsatap(address: ipaddr.IPv6): AddressClass {
     const bytes = Buffer.from(address.toByteArray());
     if (!ISATAP.test(bytes.toString('hex', 8, 12))) return 'public';

@@ -14,7 +14,7 @@ export interface AskedSubscribersParts {
 
 const JOIN_RULE = `must be the name of a join, which has ${TOPIC_NAME_RULE}`;
 
-/** The query parameters that select subscribers. `what` is the word for what is listed, such as `batches`. */
+/** The query parameters that select subscribers. `what` names the entries of the listing, such as `batches`. */
 export const askedFields = (what: string) => ({
   subscriber: whose(what),
   join: z.string(ONCE).regex(TOPIC_NAME, JOIN_RULE).optional().describe('Of one join, by its name.'),
@@ -43,12 +43,13 @@ export async function ownSubscribers(
 }
 
 /**
- * Returns the subscribers that a call asks for by its parameters.
+ * Returns the subscribers that the query of a listing asks for.
  * - `tokens`: their tokens, or undefined for all subscribers. The list is empty if nobody has the given public name.
  * - `priceInCalls`: as how many calls the search counts in the rate limit. This is 0 unless a viewer gives a public
- *   name, which may have to be searched among all subscribers.
- * Throws bad_query if a client gives `subscriber`, since a client sees only what is its own. Throws it also if root or
- * a viewer gives `join` without `subscriber`. `what` names the listed things in the error message, such as `batches`.
+ *   name.
+ *
+ * Throws bad_query if a client gives `subscriber`, or if root or a viewer gives `join` without `subscriber`. `what`
+ * names the entries of the listing in the error message, such as `batches`.
  */
 export async function subscribersAsked(
   parts: AskedSubscribersParts,

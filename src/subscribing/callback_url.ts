@@ -1,6 +1,6 @@
 /**
- * Matches the start of a URL with credentials, such as `https://user:password@`. The groups are the scheme with its
- * slashes, and the credentials. As in the URL standard, the last `@` before the path ends the credentials.
+ * Matches the start of a URL with credentials, such as `https://user:password@`. Group 1 is `https://`, and group 2 is
+ * `user:password`. As in the URL standard, the last `@` before the path ends the credentials.
  */
 const CREDENTIALS = /^([^:]*:[/\\]*)([^/\\?#]*)@/;
 

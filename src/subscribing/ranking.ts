@@ -14,8 +14,8 @@ export function subscriberState(of: Pick<Standing, 'isPaused' | 'healthPoints' |
 }
 
 /**
- * The ways to sort subscribers. Each function returns the value to sort by, and the smallest value comes first.
- * Subscribers with the same value are sorted by token; for `name`, all have the same value.
+ * For each way to sort subscribers, a function that returns the value to sort by. The smallest value comes first, and
+ * equal values are sorted by token.
  */
 const VALUES = {
   name: () => 0,
@@ -40,8 +40,8 @@ export function subscriberRank(sort: SubscriberSort, standing: Standing): Rank {
 }
 
 /**
- * Returns figures for a new subscriber, which was not there when the figures of all subscribers were last stored: an
- * empty queue and perfect health.
+ * Returns the figures for a subscriber that is newer than the last run of the job `sample`: an empty queue and perfect
+ * health.
  */
 export function unknownStanding(token: string): Standing {
   return {
@@ -72,9 +72,8 @@ function successOf({ delivered, failed }: Standing): number | undefined {
 
 const MAX_FORECAST_MS = 30 * 86_400_000;
 /**
- * A queue counts as shrinking if its growth (events a second) is this or less: it loses at least one event a minute. A
- * slower loss may be over already: the growth is a mean, so it stays a little below 0 for minutes after a queue has
- * stopped shrinking.
+ * A queue counts as shrinking if it loses at least one event a minute (growth is in events a second). A slower loss may
+ * not be real: growth is a running mean, and is still a little below 0 for minutes after a queue has stopped shrinking.
  */
 const SHRINKING = -1 / 60;
 
@@ -93,12 +92,12 @@ function soon(ms: number): number | undefined {
 }
 
 /**
- * Returns the field `lately` of a report, from the last sample.
+ * Returns the field `lately` of a report, from the last run of the job `sample`.
  * - `rate`: how many events are delivered a second.
  * - `success`: the fraction of the attempted events that was accepted.
  * - `drained_at`: when the queue will probably be empty.
- * - `dropped_at`: when memory will probably be so full that data is dropped. Only if the queue has events, and no
- *   `drained_at`.
+ * - `dropped_at`: when memory will probably be so full that data is dropped. Given only for a queue that has events but
+ *   no `drained_at`.
  */
 export function latelyOf(
   standing: Standing,

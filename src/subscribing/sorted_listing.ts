@@ -34,16 +34,18 @@ interface SortedCall {
 }
 
 /**
- * Returns a function that lists subscribers in pages, sorted by token or by the figures of the last sample. Only the
- * reports of the subscribers on the page are read, so a page costs little more with 10,000 subscribers than with a few.
+ * Returns a function that lists subscribers in pages, sorted by token or by figures such as the length of the queue.
+ * The job `sample` stores the figures every ten seconds. The reports of only one page are read, so a page costs little
+ * more with 10,000 subscribers than with a few.
  */
 export function sortedListing(parts: ListingParts, tokens: () => Promise<string[]>) {
   const { subscribers, standings, pages } = parts;
 
   /**
-   * Returns `known`, the figures of all subscribers from the last sample. If that is outdated, or Redis now has another
-   * number of subscribers, adds the new subscribers, with empty queues. If one subscriber has come and another has
-   * left, the number is the same, and the new one is missing for some seconds.
+   * Returns the figures of all subscribers from the last run of the job `sample` (`known`). If the figures are
+   * outdated, or Redis now has another number of subscribers, reads from Redis which subscribers there are. A new
+   * subscriber then gets an empty queue. (If one has come and another has left, the number is the same. The new one is
+   * then missing for some seconds.)
    */
   const everybody = async (known: ReadStandings | undefined): Promise<readonly Standing[]> => {
     if (known && !known.isOutdated && known.members === (await subscribers.members()))

@@ -3,8 +3,8 @@ import type { Page, Pages } from '../routing/paging.ts';
 import type { Topic, Topics } from './topic.ts';
 
 /**
- * The ways to sort topics. Each function returns the value to sort by, from the rate of a topic, and the smallest value
- * comes first. Topics with the same value are sorted by name.
+ * For each way to sort topics, a function of a topic's rate (events a second) that returns the value to sort by. The
+ * smallest value comes first, and equal values are sorted by name.
  */
 const VALUES = {
   name: () => 0,
@@ -30,7 +30,10 @@ interface SortedCall {
   };
 }
 
-/** Returns a function that lists topics in pages, sorted by name or by the rates of the last sample. */
+/**
+ * Returns a function that lists topics in pages, sorted by name or by rate. The rates are from the last run of the job
+ * `sample`.
+ */
 export function sortedTopics({ topics, standings, pages }: ListingParts) {
   return async (call: SortedCall): Promise<Page<Topic>> => {
     const { sort, name: text = '' } = call.query;

@@ -20,7 +20,7 @@ type Settings = SubscriptionDefaults & Pick<Config, 'deliveryLog'>;
 
 /** What the removal of a subscriber needs. */
 interface Removal {
-  /** Has a partition do the work that waits for it in another partition's outbox. With one partition, no work waits. */
+  /** Does the work that the outbox of one partition has for another. With one partition, there is no such work. */
   outbox: Flushing;
   /** `purgeAll` deletes the dead letters of a subscriber, except batches that became dead letters after `untilMs`. */
   deadLetters: { purgeAll(token: string, untilMs: number): Promise<unknown> };
@@ -65,19 +65,20 @@ export class Subscribers {
     const flushTo = async (homes: Iterable<Partition>) => {
       for (const home of homes) if (home !== partition) await outbox.flush(partition, home);
     };
-    // A join publishes to the topics in its field `into`, which other subscribers lack. Its events that wait for these
-    // topics' partitions are sent before its removal: later, they could create a deleted topic again. If one of the
-    // partitions is away, this throws while the join still exists, so the call can be repeated.
+    // The outbox may still have a join's events for topics of other partitions. They are sent there before the join is
+    // removed, because later they could create a deleted topic again. If one of these partitions is away, this throws.
+    // The join still exists then, so the call can be repeated. Subscribers other than joins have no field `into`.
     await flushTo(homes);
     const { found, nowMs: untilMs } = await partition.run('remove_subscriber', {
       token,
       series: seriesOf({ subscriber: token }),
     });
     await marks.refresh(partition, topics);
-    // Events that a join has published just before its removal are sent now. If the subscriber was gone already (not
-    // `found`), its topics are unknown, so all partitions are sent what waits for them.
+    // Sends the events that a join has put into the outbox just before its removal. If the subscriber was gone already
+    // (not `found`), the topics of the join are unknown, so each partition gets what waits for it.
     await flushTo(found ? homes : this.#partitions.all);
-    // Dead letters are purged even if the subscriber is gone. An earlier removal may have purged only some of them.
+    // An earlier call may have removed the subscriber, but only some of its dead letters. So they are purged even if
+    // the subscriber is gone.
     await deadLetters.purgeAll(token, untilMs);
     if (!found) return false;
     let dropped = 0;

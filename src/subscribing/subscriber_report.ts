@@ -97,8 +97,8 @@ interface Row {
   /** Number of dropped events that no delivery has reported to the subscriber yet. False if there are none. */
   events_in_notice: string | false;
   /**
-   * Number of dropped events in the notice that a delivery carries, until the subscriber accepts the delivery. False if
-   * no delivery carries a notice.
+   * Number of dropped events in a notice that is on its way: a delivery carries it, and the subscriber has not accepted
+   * the delivery yet. False if no notice is on its way.
    */
   events_in_carried_notice: string | false;
 }

@@ -19,9 +19,8 @@ export interface WantedSubscription extends WantedSettings {
 type Limits = Pick<Config, 'laneLimit' | 'laneLimitMax' | 'maxTopics' | 'maxSubscribers'>;
 
 /**
- * Begins and ends subscriptions. Before each change, `outbox` has the subscriber's partition do the work that other
- * partitions have for it, such as store events of a topic that the subscriber leaves. With one partition, no work
- * waits.
+ * Begins and ends subscriptions. With several partitions, the outboxes of other partitions may have work for the
+ * subscriber, such as events of a topic that it leaves. `outbox` does this work before a subscription changes.
  */
 export class Subscriptions {
   readonly #partitions: Partitions;

@@ -44,9 +44,9 @@ interface SubscriptionsParts {
 export function subscriptionsApi(parts: SubscriptionsParts): Route[] {
   const { clients, subscribers, subscriptions, policy, limits, dialect } = parts;
   /**
-   * Undoes a subscription if the client lost its right to it meanwhile. If the client was removed, its subscriber is
-   * removed too. If it got other scopes, the subscriptions that they do not permit are ended. A removal that begins
-   * after this check finds the subscriber and deletes it.
+   * Undoes a subscription if the client lost its permission while it subscribed. If the client was removed, removes the
+   * subscriber too. If the scopes of the client changed, ends the subscriptions that they do not permit. A removal that
+   * begins after this check finds the subscriber, and removes it.
    */
   const undoUnlessPermitted = async (token: string, topics: string[]) => {
     const client = await clients.find(token);

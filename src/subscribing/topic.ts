@@ -41,7 +41,7 @@ export const TOPIC = z
 export type Topic = z.infer<typeof TOPIC>;
 
 /**
- * About how many subscribers of a topic are listed for each partition (a topic can have thousands). Redis does not
+ * About how many subscribers of a topic are listed from each partition. (A topic can have thousands.) Redis does not
  * promise an exact number.
  */
 const NAMED_SUBSCRIBERS = 100;
@@ -60,8 +60,8 @@ export class Topics {
   readonly #list: KeptList<string>;
 
   /**
-   * When a topic is removed on a bus with several partitions, `outbox` sends the topic's waiting events to the other
-   * partitions, and then tells them of the removal.
+   * With several partitions, `outbox` completes the removal of a topic. It first sends the other partitions the events
+   * of the topic that wait for them, and then ends the subscriptions there.
    */
   constructor(partitions: Partitions, outbox: Flushing) {
     this.#partitions = partitions;

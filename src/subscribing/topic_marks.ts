@@ -1,24 +1,27 @@
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 
-/** Empties outboxes. A partition's outbox lists work for other partitions, such as putting events into queues. */
+/**
+ * Empties outboxes. The outbox of a partition has work for other partitions, such as events for the queues of their
+ * subscribers.
+ */
 export interface Flushing {
   /**
-   * Has the partition `to` do all the work that waits for it in the outbox of `home`. Work that comes during the call
-   * may be left. Throws StorageUnavailable or StorageFull if `home` or `to` fails.
+   * Does the work that the outbox of `home` has for the partition `to`, such as putting events into queues there. Work
+   * that is added during the call may be left. Throws StorageUnavailable or StorageFull if `home` or `to` fails.
    */
   flush(home: Partition, to: Partition): Promise<void>;
 }
 
 /**
- * Matches a mark in the field `elsewhere` of a topic: the index of another partition, how many subscribers the topic
- * has there, and when the mark was set (µs).
+ * Matches a mark in the field `elsewhere` of a topic, such as `3:12:1700000000000000`: in partition 3 the topic has 12
+ * subscribers, and the mark was set at this time (µs).
  */
 const MARK = /(\d+):(\d+):(\d+)/g;
 
 /**
- * Sets and removes the marks of topics. Each topic is stored in one partition, its home. A mark is a note in the home
- * that another partition has subscribers of the topic, so that the home passes on events to that partition.
+ * Sets and removes the marks of topics. Each topic is stored in one partition, its home. A mark in the home says that
+ * another partition has subscribers of the topic. The home then sends the events of the topic to that partition.
  *
  * A missing mark would lose events, so a mark is set before the first subscription. A needless mark only slows
  * publishing a little. It is removed when the other partition is found to have no subscribers of the topic.
@@ -36,13 +39,13 @@ export class TopicMarks {
   }
 
   /**
-   * Prepares the subscription of a subscriber in `partition` to topics whose homes are other partitions. Sets marks in
-   * the homes, so that they pass on events to `partition`, and creates missing topics. Call `refresh` after
-   * subscribing. Returns false, and leaves no new mark, if there would be too many topics.
+   * Called before a subscriber in `partition` subscribes to topics of other partitions. Creates missing topics, and
+   * sets their marks for `partition`. Returns false, and leaves no new mark, if there would be too many topics. Call
+   * `refresh` after subscribing.
    *
-   * The outbox of a home may still have the removal of an older topic of the same name, which would end the new
-   * subscription. So that outbox is flushed to `partition` first. Joins need no `outbox`, because their subscriptions
-   * outlast the removal of a topic.
+   * If a topic was deleted and now begins anew, the deletion may still wait in the outbox of its home. It would end the
+   * new subscription, so it is carried out in `partition` first. Joins need no `outbox`, because their subscriptions
+   * outlast the deletion of a topic.
    */
   async reserve(
     partition: Partition,
@@ -59,7 +62,7 @@ export class TopicMarks {
         topics: marks,
       });
       if (marked === 'too_many_topics') {
-        // This home refuses more topics. The loop may have set marks in other homes already, which `refresh` corrects.
+        // Corrects the marks that the loop has already set in other homes.
         await this.refresh(partition, topics);
         return false;
       }
@@ -69,9 +72,10 @@ export class TopicMarks {
   }
 
   /**
-   * Call this before a subscriber leaves topics (`isLeft`). Moves the topics' accepted events from the outboxes of
-   * other partitions to the subscriber's queue, because they would be lost after the end of the subscription. Returns
-   * the topics that live in other partitions. The caller must `refresh` their marks when the subscriptions have ended.
+   * Called before a subscriber leaves topics (`isLeft` tells which). Their events that wait in the outboxes of other
+   * partitions are put into the subscriber's queue, because they would be lost after the subscription has ended.
+   * Returns those left topics that are stored in other partitions. Call `refresh` with them when the subscriptions have
+   * ended.
    */
   async flushLeft(outbox: Flushing, token: string, isLeft: (topic: string) => boolean): Promise<string[]> {
     if (this.#partitions.all.length === 1) return [];
@@ -84,8 +88,9 @@ export class TopicMarks {
   }
 
   /**
-   * Corrects the marks that these topics have for `partition`. A mark has the number of the topic's subscribers there,
-   * and is removed if there are none. A topic that is left without publisher, subscribers and marks is deleted.
+   * Corrects the marks of these topics for `partition`: sets the number of subscribers that the topic has in
+   * `partition`, or removes the mark if there are none. Deletes a topic that then has no publisher, no subscribers and
+   * no marks.
    */
   async refresh(partition: Partition, topics: readonly string[]): Promise<void> {
     for (const [home, names] of this.#byHome(partition, topics)) await refreshIn(home, partition, names);
@@ -97,12 +102,12 @@ export class TopicMarks {
 }
 
 async function refreshIn(home: Partition, partition: Partition, names: readonly string[]): Promise<void> {
-  // The mark of a topic without subscribers is removed below, but only if it still has the time that is read here. If a
-  // subscription begins after the count, it sets the mark again, with a new time.
+  // A subscription may begin after the count below found 0 subscribers. This subscription sets the mark again, with a
+  // new time. So `unmark_topics` removes only marks that still have the time that is read here.
   const marks = await readMarks(home, names, partition.index);
   const counts = await countSubscribers(partition, names);
-  // Even a correct mark is set again, to give it a new time. Otherwise another process that has just counted 0
-  // subscribers would remove it.
+  // A mark is set again even if its number is right, because it then has a new time. Otherwise another process that has
+  // found 0 subscribers just before would remove the mark.
   const there = names.flatMap((topic, index) => {
     const subscribers = counts[index] ?? 0;
     return subscribers > 0 ? { topic, subscribers } : [];
@@ -119,13 +124,13 @@ async function refreshIn(home: Partition, partition: Partition, names: readonly 
 
 interface Mark {
   subscribers: number;
-  /** When the mark was last set (µs). `refreshIn` removes a mark only if this time has not changed during its count. */
+  /** When the mark was last set (µs). */
   markedUs: string;
 }
 
 /**
- * Returns the marks that topics of the partition `home` have for another partition, whose index is `partition`. The
- * result is in the order of `topics`, with undefined for a topic without such a mark.
+ * Returns the marks that topics of the partition `home` have for the partition with the index `partition`, in the order
+ * of `topics`. Undefined stands for a topic without such a mark.
  */
 async function readMarks(
   home: Partition,
@@ -139,8 +144,8 @@ async function readMarks(
 }
 
 /**
- * Parses the field `elsewhere` of a topic. Returns its marks, each by the index of the partition that has subscribers
- * of the topic.
+ * Parses the field `elsewhere` of a topic. Returns the marks in a Map by the index of the partition that has the
+ * subscribers.
  */
 export function marksIn(text: string | null): Map<number, Mark> {
   const marks = [...(text ?? '').matchAll(MARK)];
