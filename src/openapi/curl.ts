@@ -2,8 +2,8 @@ import { SHOP } from './examples.ts';
 import type { Operation } from './openapi.ts';
 
 /**
- * The shell command that sets the address of the bus, with an example as the address. `GET /docs` replaces this command
- * if it knows the real address.
+ * The shell command that sets the address of the bus, here to an example. `GET /docs` replaces this command if it knows
+ * the real address.
  */
 export const BUS_LINE = busLine('https://bus.example.com');
 

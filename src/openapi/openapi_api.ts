@@ -21,7 +21,7 @@ export function openApi(
   routes: readonly Route[],
   { forceSsl, dialect, delivered, proxies }: DocumentOptions & { proxies: Pick<Proxies, 'originOf'> },
 ): Route[] {
-  // The documents are made at the first request for a document. Most processes never get such a request.
+  // Both documents are made when one of them is first requested. Most processes never get such a request.
   let made: Promise<{ json: Buffer; page: string }> | undefined;
   const documents = () => {
     made ??= makeDocuments(all, { delivered, dialect, forceSsl });

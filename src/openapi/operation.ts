@@ -28,8 +28,9 @@ export interface Components {
 }
 
 /**
- * Returns the description of a route. `first` is the route itself or, for an alias (another name of the same call), the
- * route that it stands for. Throws if CHAPTERS has no text for `first`.
+ * Returns the description of a route. Some routes are aliases: `POST /subscriber` does the same as `POST
+ * /subscription`. For an alias, `first` is the route with the main name, and otherwise the route itself. Throws if
+ * CHAPTERS has no text for `first`.
  */
 export function operationOf(route: Route, first: Route, { schemas, problems }: Components): Operation {
   const call = `${first.method} ${first.path}`;
@@ -75,8 +76,8 @@ function parametersOf({ path: at, params, query }: Route, text: RouteText, schem
   });
   const read = query ? (schemas.output(query.schema).properties ?? {}) : {};
   const asked = fieldsOf(query, schemas).map(([name, given]) => {
-    // In a query, every value is a text. So the input schema describes even a number as a text. The document describes
-    // a parameter as an integer if the bus converts it to a number.
+    // Every value in a query is text, so the input schema calls even a number a string. If the bus converts the text to
+    // a number, the document calls the parameter an integer.
     const isNumber = ['number', 'integer'].includes(String(read[name]?.type));
     return parameter(name, 'query', isNumber ? { ...read[name], type: 'integer' } : given, false);
   });
