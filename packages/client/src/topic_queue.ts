@@ -26,14 +26,11 @@ type Outcome = { stored: readonly Pending[] } | { refused: readonly Pending[]; e
  * The waiting events of a topic. Only one request at a time sends events of the topic, so that they are stored in the
  * order of publishing.
  *
- * If the bus refuses a request because of one event, it stores none of the events. The other events then go back to the
- * front of the queue, and the next request is smaller:
- * - If the error has the `index` of the bad event, for example 7 of 100, this event fails. The next request has only
- *   the 7 events before it, which the bus has found good. With an `index` of 0, the next request has 50 events.
- * - If the error has no `index`, no event fails yet. The next request has 50 events, then 25, until the bad event is
- *   alone in a request. That event then fails.
- *
- * After each stored request, the next one may have more events again (GROWTH).
+ * If the bus refuses a request of 100 events because of one bad event, it stores none of them. If the error says that
+ * the bad event has the `index` 7, this event fails, and the next request has only the 7 good events before it. If the
+ * error has no `index`, the next requests have 50 events, then 25, until the bad event is alone in a request and fails.
+ * The other events go back to the front of the queue each time. After each stored request, the next one may have more
+ * events again (GROWTH).
  */
 export class TopicQueue {
   readonly name: string;
