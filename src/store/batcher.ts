@@ -2,7 +2,7 @@ import { clock, pauseAfter } from '../clock.ts';
 
 /**
  * When this many items wait, they are sent at once. Fewer items wait until the event loop has done its other work (see
- * `#gather`), which can take long if a thousand sockets are busy.
+ * `#gather`). That work can take long if a thousand sockets are busy.
  */
 const ENOUGH = 128;
 /**
@@ -12,8 +12,8 @@ const ENOUGH = 128;
 const FEW = 4;
 
 /**
- * Limits what one call sends to Redis: its items together weigh at most `max`. An item that is heavier than `max` is
- * sent alone. By default each item weighs 1.
+ * The items that one call sends to Redis together weigh at most `max`. An item that is heavier than `max` is sent
+ * alone. By default each item weighs 1.
  */
 export interface CallLimit<Item> {
   max: number;
@@ -24,9 +24,9 @@ export interface CallLimit<Item> {
    */
   ownerOf?: (item: Item) => string;
   /**
-   * Counts the waiting items of several Batchers together, such as one for each partition. If FEW or more wait in all,
-   * each of these Batchers waits another turn of the event loop, to send more items in a call. By default a Batcher
-   * counts only its own items.
+   * A counter of waiting items that several Batchers share, such as one for each partition. If it is FEW or more, each
+   * of these Batchers waits another turn of the event loop, to send more items in a call. By default each Batcher has
+   * its own counter.
    */
   totalWaiting?: { items: number };
   maxLoopTurns?: number;
@@ -52,8 +52,8 @@ export class Batcher<Item, Result> {
   readonly #call: (items: Item[]) => Promise<readonly Result[]>;
   readonly #limit: Required<CallLimit<Item>>;
   /**
-   * For each owner, the number of its last item that was chosen for a call. All chosen items are numbered in order. The
-   * owner with the lowest number has waited longest, and comes first.
+   * All items that were chosen for calls are numbered in order. This map has the number of the last item of each owner.
+   * The owner with the lowest number has waited longest, and comes first.
    */
   readonly #lastChoices = new Map<string, number>();
   #choices = 0;
@@ -105,8 +105,8 @@ export class Batcher<Item, Result> {
 
   /**
    * Waits until this turn of the event loop ends, so that more items share the next call. If FEW or more items wait
-   * then, waits for another turn, up to `maxLoopTurns` in all: with 64 connections, a second turn saves 16 % of Redis's
-   * CPU. Stops waiting as soon as ENOUGH items are there.
+   * then, waits for another turn, and so on, at most `maxLoopTurns` turns. With 64 connections, a second turn saves
+   * 16 % of Redis's CPU. Stops waiting as soon as ENOUGH items are there.
    */
   #gather(): Promise<void> {
     return new Promise((resolve) => {
@@ -138,7 +138,7 @@ export class Batcher<Item, Result> {
     let weight = 0;
     while (queues.length > 0) {
       // If the next item of an owner does not fit, the call gets no more items of this owner. Other owners may still
-      // add smaller items, but in the next call they come after this owner.
+      // add smaller items. In the next call, this owner comes before them.
       queues = queues.filter(([owner, queue]) => {
         const next = queue.shift();
         if (!next || (chosen.size > 0 && weight + next.weight > this.#limit.max)) return false;

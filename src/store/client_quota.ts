@@ -1,6 +1,6 @@
 /**
- * Maximum percentage of Redis's memory that the idempotency keys of one client may take. The same maximum applies to
- * its nonce uses, to its triggers, and to the open keys of its joins, such as orders that are not complete yet.
+ * Maximum percentage of Redis's memory that one client may take for each of four things: its idempotency keys, its
+ * nonce uses, its triggers, and the open keys of its joins (such as orders that are not complete yet).
  */
 const MAX_PERCENT = 5;
 
@@ -18,9 +18,9 @@ export function clientBytes(redisMaxBytes: number): number {
 }
 
 /**
- * Returns the quota of a client: how many keys (idempotency keys or nonce uses) it may store before it must wait. The
- * quota is `max`, or less if Redis has little memory: two quotas of keys with `keyBytes` each must fit in MAX_PERCENT
- * of `redisMaxBytes`. A client may store two quotas, because the first refills before its keys have expired.
+ * Returns the quota of a client: how many idempotency keys or nonce uses it may store before it must wait. The quota is
+ * `max`, or less if Redis has little memory. A quota refills before the stored keys have expired, so a client may have
+ * two quotas of keys at a time. Together they must fit in MAX_PERCENT of `redisMaxBytes`; one key takes `keyBytes`.
  */
 export function clientQuota(max: number, keyBytes: number, redisMaxBytes: number): number {
   return Math.max(1, Math.min(max, Math.floor(clientBytes(redisMaxBytes) / keyBytes / 2)));

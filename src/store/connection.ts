@@ -23,7 +23,8 @@ const REPLICATED_MAX_WAIT_MS = 500;
 const REPLICATED_SILENCE_MS = 2000;
 const REPLICA_WARNING_MS = 60_000;
 
-// The options of ioredis, without `replyMapping`: RedisOptions permits undefined for it, but the constructors do not.
+// `replyMapping` is left out, because the types of ioredis contradict each other: RedisOptions permits undefined for
+// it, but the constructors do not.
 type Options = Omit<RedisOptions, 'replyMapping'>;
 
 export type RedisTls = Config['redisTls'];

@@ -45,8 +45,8 @@ function readRecord(shape: RecordShape, target: string): string[] {
   const values = singles.map(
     ([name, each], index) => `${snakeCase(name)} = ${converted(each as string, `argv[at + ${index}]`)}`,
   );
-  // The table constructor has all fields, because adding a field later takes Redis half a microsecond. A list is false
-  // until it is read.
+  // The table constructor sets all fields at once. A field that is added later would cost Redis half a microsecond. A
+  // list is false until it is read.
   const lists = fields.slice(singles.length).map(([name]) => `${snakeCase(name)} = false`);
   return [
     `${target} = { ${[...values, ...lists].join(', ')} }`,
@@ -77,8 +77,8 @@ function readList(shape: Shape, target: string): string[] {
 }
 
 function converted(kind: string, argument: string): string {
-  // Adding 0 converts a text to a number in half the time of `tonumber`. But it fails on an empty text, which stands
-  // for a missing number.
+  // Adding 0 converts a text to a number in half the time of `tonumber`. But it fails on an empty text, by which
+  // `number?` means that there is no number. So only `number?` uses `tonumber`.
   if (kind === 'number') return `(${argument} + 0)`;
   if (kind === 'number?') return `tonumber(${argument})`;
   if (kind === 'flag') return `${argument} == '1'`;

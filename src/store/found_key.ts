@@ -28,8 +28,8 @@ const KEY_SHAPES = (Object.keys(LAYOUT) as KeyName[]).map((name) => {
 });
 
 /**
- * The patterns of LAYOUT, grouped by their text before the first colon (`head`). In a group, patterns with more fixed
- * text come first, so that a key like `topics:owned:x` gets the pattern `topics:owned:{token}`, not `topics:{token}`.
+ * The patterns of LAYOUT, grouped by the text before their first colon (`head`). In each group, patterns with more
+ * fixed text come first. So the key `topics:owned:x` gets the pattern `topics:owned:{token}`, not `topics:{token}`.
  */
 const BY_HEAD = Map.groupBy(
   KEY_SHAPES.sort((one, other) => other.fixed - one.fixed),

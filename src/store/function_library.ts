@@ -31,7 +31,7 @@ export function functionName(library: string, script: string): string {
   return `${library}_${script}`;
 }
 
-/** Returns the name of the script from which a function was made. `name` is a result of `functionName`. */
+/** Returns the name of the script from which the Redis function `name` was made. */
 export function scriptOfFunction(name: string): string {
   return name.slice(LIBRARIES.length).replace(/^[^_]*_/, '');
 }

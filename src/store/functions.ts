@@ -38,14 +38,13 @@ export class Functions {
   #warned = false;
   #fallbackUntilMs = Number.NEGATIVE_INFINITY;
   /**
-   * Loads the library. Resolves with true if Redis now has the library, and with false if Redis refuses it. Loading it
-   * again does no harm.
+   * Loads the library. Resolves with false if Redis refuses it, and with true otherwise. Loading it again does no harm.
    */
   readonly load = sharing((redis: Redis) => this.#load(redis));
 
   /**
-   * `key` is the only key that each FCALL declares. A cluster sends the call to the master of `key`, and the function
-   * reads the prefix of the partition's keys from it.
+   * `key` is the only key that each FCALL declares. A cluster sends the call to the master of `key`. The function takes
+   * the prefix of the partition's keys from `key`.
    */
   constructor(library: FunctionLibrary, key: string, { log, replicas }: FunctionsOptions = {}) {
     this.#library = library;
@@ -57,7 +56,7 @@ export class Functions {
   /**
    * Runs a script as a Redis function (FCALL) and returns its reply. If Redis refuses functions, because its memory is
    * full or its ACL forbids them, calls `instead`, which must run the same script by EVALSHA. All calls within the next
-   * FALLBACK_MS do so too. Any other error of Redis is thrown unchanged.
+   * FALLBACK_MS use `instead`, too. Any other error of Redis is thrown unchanged.
    */
   async call(
     redis: Redis,
@@ -120,7 +119,7 @@ export class Functions {
     if (this.#warned || !LASTING.test(message)) return;
     this.#warned = true;
     this.#log?.warn(
-      // The arguments are cut off, because they may be secret: Redis adds them to its message about an unknown command.
+      // Redis adds the arguments to its message about an unknown command. They may be secret, so they are cut off.
       { reason: message.replace(/, with args.*/s, '') },
       `Redis refuses functions, without which publishing and delivering take more of its time; ${adviceOn(message)}`,
     );

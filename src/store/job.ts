@@ -5,9 +5,9 @@ export const QUEUES = ['main', 'aux'] as const;
 export type QueueName = (typeof QUEUES)[number];
 
 /**
- * The names of the shares. A share limits how many workers may deliver to all subscribers of one kind together: `slow`
- * to slow or new ones, `failing` to failing ones, and `joins` to joins. The script `acquire` and the listing of jobs go
- * through the shares in this order.
+ * The names of the shares. A share limits how many workers may deliver at a time to all subscribers of one kind: `slow`
+ * to slow or new subscribers, `failing` to failing ones, and `joins` to joins. The script `acquire` and the listing of
+ * jobs go through the shares in this order.
  */
 export const SHARES = ['slow', 'failing', 'joins'] as const;
 export type Share = (typeof SHARES)[number];

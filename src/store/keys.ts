@@ -3,7 +3,7 @@ type RedisType = 'set' | 'hash' | 'list' | 'zset' | 'string' | 'stream';
 /**
  * Every key of the data layout, with its Redis type; INTERNALS.md explains them. The functions that make keys, such as
  * `keys.batch(bid)`, are made from this table, for TypeScript and for scripts. To find the code that uses a key, search
- * for the name before its pattern: for `batches:gauges:event`, this is `gauge_events`.
+ * for its name in this table: `gauge_events` for the pattern `batches:gauges:event`.
  */
 export const LAYOUT = {
   topics: { pattern: 'topics', type: 'set' },
@@ -110,9 +110,9 @@ export const LAYOUT = {
 
 /**
  * Each script call declares one key: the partition's prefix and this text. A cluster sends the call to the master of
- * this key. The key must not exist in Redis. While the partition moves to another master, key by key, the old master
- * refuses (ASK) a call whose declared key is missing. If the key existed, the script might run on the old master, and
- * fail half-way at the first key that has been moved.
+ * this key. The key must never exist. So while the partition moves to another master, key by key, the old master
+ * refuses the call (ASK), because it does not have the key. If the key existed, the old master might run the script,
+ * which would fail half-way at the first key that has been moved.
  */
 export const DECLARED_KEY = 'absent';
 

@@ -31,8 +31,8 @@ const PASSING_WORDS = new Set([
   'UNBLOCKED',
 ]);
 /**
- * Matches the error of a command that the ACL forbids. In Redis 7.0, the error lacks NOPERM if a script calls the
- * command.
+ * Matches the error of a command that the ACL forbids. If a script calls the command, the error of Redis 7.0 does not
+ * begin with NOPERM.
  */
 const FORBIDDEN = /^NOPERM|The user executing the script can't /;
 const NO_MASTER = /^ERR WAIT cannot be used with replica/;
@@ -46,7 +46,7 @@ const MISTAKES = [TypeError, RangeError, ReferenceError, SyntaxError];
 interface Connections {
   /** How many times the connection has become ready. If this number grows, Redis may have failed and lost data. */
   count: number;
-  /** Redis's refusal of the user or password, if that was the last failure. */
+  /** The error with which Redis refused the user or password, if that was the last error of the connection. */
   refusal: Error | undefined;
 }
 
@@ -60,8 +60,8 @@ export class Master {
   /** The name of this Redis in errors. */
   readonly name: string;
   /**
-   * True after the ACL forbade a command of a script that was run by `runPermitted` or `runNotingForbidden` of
-   * `Partition`. Such a script stops half-way, and a repetition would make its first changes again. So the next
+   * True after the ACL forbade a command of a script that `Partition.runPermitted` or `Partition.runNotingForbidden`
+   * ran. The script stopped half-way, and running it again would make its first changes twice. So the next
    * `runPermitted` first checks that the ACL permits all commands.
    */
   wasForbidden = false;

@@ -8,8 +8,8 @@ export type MemoryLimits = Pick<Config, 'redisMaxBytes' | 'redisMinFreeBytes'>;
 
 /**
  * A Redis must be above its high mark (see `Memory`) for this long before the bus refuses publishes and drops data. A
- * shorter excess may be a buffered reply, of 255 MB for example. Redis measures its buffers only once a second; until
- * then, a buffer looks like stored data.
+ * shorter excess may be the buffer of a large reply (255 MB, for example). Redis measures its buffers only once a
+ * second; until then, a buffer looks like stored data.
  */
 export const LASTING_SHORTAGE_MS = 1100;
 
@@ -38,8 +38,8 @@ export async function readMemory(partition: Partition, limits: MemoryLimits): Pr
 const MEASURE_EVERY_MS = 5;
 
 /**
- * Returns false as soon as Redis stores at most `target` bytes, or when `signal` is aborted. Returns true if Redis
- * still stores more after it has freed the memory of all deleted keys, which it does in the background.
+ * Returns false as soon as Redis stores at most `target` bytes, or when `signal` is aborted. Redis frees the memory of
+ * deleted keys in the background. If Redis has freed all of it and still stores more than `target`, returns true.
  */
 export async function staysAbove(
   target: number,
@@ -100,8 +100,8 @@ export function memoryIn(info: string, limits: MemoryLimits): Memory {
 }
 
 /**
- * Returns how many bytes of Redis's memory are buffers for clients, replicas and the AOF. Those for replicas and the
- * AOF are the sum of two fields of INFO or, if that is larger, the field `mem_not_counted_for_evict`.
+ * Returns how many bytes of Redis's memory are buffers for clients, replicas and the AOF. INFO has two figures for the
+ * buffers of replicas and the AOF: the sum of two fields, and `mem_not_counted_for_evict`. The larger one is used.
  */
 function bufferBytesIn(info: string): number {
   const replicasAndAof =

@@ -37,8 +37,7 @@ export interface PartitionOptions {
   hasOthers?: boolean;
   /**
    * Gets a warning if Redis refuses functions, for example because an ACL forbids FCALL, or if too few replicas confirm
-   * a write. Gets an error if a listing leaves out keys that another program has written (`skip`). The error has only
-   * the pattern of these keys, because a key may have a credential.
+   * a write. Gets an error if a listing leaves out keys that another program has written (see `skip`).
    */
   log?: Log;
   /** Number of replicas that must confirm what Redis has written before `run` or `confirmedCommand` resolves. */
@@ -105,9 +104,10 @@ export class Partition {
   }
 
   /**
-   * Like `run`, for scripts that the caller repeats until they succeed. If the ACL forbids a command of a script, the
-   * changes before that command stay, and a repetition would make them again, such as store an event twice. So after
-   * such an error, this throws StorageForbidden without running a script, until the ACL permits all commands.
+   * Like `run`, for scripts that the caller repeats until they succeed. If the ACL forbids a command in the middle of a
+   * script, the changes before that command stay. A repetition would make them again, and store an event twice, for
+   * example. So after such an error, `runPermitted` throws StorageForbidden and runs no script until the ACL permits
+   * all commands.
    */
   async runPermitted<N extends ScriptName>(name: N, args: Arguments<N>): Promise<Reply<N>> {
     if (this.master.wasForbidden) {
@@ -119,8 +119,8 @@ export class Partition {
   }
 
   /**
-   * Like `run`, for scripts that end what a worker has begun: they run even while `runPermitted` refuses to run
-   * scripts. If the ACL forbids a command of such a script, `runPermitted` refuses from then on.
+   * Like `run`, for scripts with which a worker ends what it has begun. They run even while `runPermitted` refuses to
+   * run scripts. If the ACL forbids a command of such a script, `runPermitted` refuses from then on.
    */
   async runNotingForbidden<N extends ScriptName>(name: N, args: Arguments<N>): Promise<Reply<N>> {
     try {
@@ -175,8 +175,8 @@ export class Partition {
   }
 
   /**
-   * Yields what a scan finds, in one array for each command (SSCAN, HSCAN or the like) that `next` sends. An element
-   * may come twice.
+   * Scans a key by SSCAN, HSCAN or a similar command, which `next` sends. Yields what each command finds as one array.
+   * An element may come twice.
    */
   async *scan<T>(
     next: (redis: Redis, keys: Keyspace, cursor: string) => Promise<[cursor: string, found: T[]]>,

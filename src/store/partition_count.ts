@@ -29,7 +29,7 @@ export async function fixPartitionCount(control: Partition, wanted: Wanted): Pro
 
 /**
  * Throws BootError if the bus cannot start with this configuration, usually because the bus in this Redis has another
- * number of partitions. Returns true if Redis has the number. Stores nothing.
+ * number of partitions. Returns true if the number of partitions is stored in Redis. Stores nothing.
  */
 export async function checkPartitionCount(control: Partition, wanted: Wanted): Promise<boolean> {
   const { master } = control;

@@ -46,8 +46,9 @@ export class Partitions {
   }
 
   /**
-   * Calls `read` for all of `among` at the same time. Resolves with the results, in their order, and with the
-   * partitions that cannot be reached. Throws StorageUnavailable if none can be reached, and any other error of `read`.
+   * Calls `read` for all these partitions at the same time. Resolves with the results, in the order of the partitions,
+   * and with the partitions that cannot be reached. Throws StorageUnavailable if none can be reached, and any other
+   * error of `read`.
    */
   async reach<T>(read: (partition: Partition) => Promise<T>, among = this.all): Promise<Reached<T>> {
     const reached: Reached<T> = { found: [], missing: [] };

@@ -7,9 +7,10 @@ import { msOf } from './replies.ts';
 export type ProcessCounts = Record<ProcessType, number>;
 
 /**
- * Makes `countProcesses` count this process until the returned function is called. The process listens to a channel on
- * which nothing is ever sent, and the listeners are counted. So a killed process is no longer counted. `onCounted` is
- * called when Redis counts the process, and again whenever a lost connection is back.
+ * Makes `countProcesses` count this process until the returned function is called. For this, the process listens to a
+ * channel on which nothing is ever sent. `countProcesses` asks Redis for the number of listeners, so a killed process
+ * is no longer counted. `onCounted` is called when Redis counts the process, and again whenever a lost connection is
+ * back.
  */
 export function showPresence(
   listener: Listener,

@@ -63,7 +63,8 @@ export class RedisCluster {
 
   /**
    * Returns the error with which the node at `address` refuses the user or password; undefined if it accepts them. If
-   * no master is known (`address` is undefined), returns the refusal of any node, because it may be why none is known.
+   * no master is known (`address` is undefined), returns the refusal of any node: it may be the reason why no master is
+   * known.
    */
   refusalAt(address: string | undefined): Error | undefined {
     return address === undefined ? this.#refusals.values().next().value : this.#refusals.get(address);
@@ -121,8 +122,9 @@ export class RedisCluster {
   }
 
   /**
-   * Closes the connections to nodes that have become replicas. Such a node may become a master again, with less data.
-   * The process then connects anew, and `connections` grows. So code that keeps data of Redis in memory reads it again.
+   * Closes the connections to nodes that have become replicas. If such a node becomes a master again, it may have less
+   * data. The process must then connect anew, so `connections` grows, and code that keeps data of Redis in memory reads
+   * the data again.
    */
   #leaveReplicas(): void {
     for (const redis of this.#cluster.nodes('slave')) if (redis.status !== 'wait') redis.disconnect();

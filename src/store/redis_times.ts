@@ -60,10 +60,10 @@ class RedisTime {
   }
 
   /**
-   * Compares the clocks. Redis reads its clock at an unknown moment between the request and the reply, so only the
-   * least and the greatest possible correction are known. The present correction is kept if it lies between them,
-   * because a correction that falls could give a later event an earlier time. Otherwise it becomes the nearer of the
-   * two.
+   * Compares the clocks. Redis reads its clock at an unknown moment between the request and the reply. So the
+   * correction is only known to lie between two bounds, `leastMs` and `mostMs`. If the present correction lies between
+   * them, it is kept: a lower correction could give a later event an earlier time. Otherwise the nearer bound becomes
+   * the correction.
    */
   async #compare(): Promise<void> {
     this.#compareAtMs = clock.monotonicMs() + RETRY_MS;

@@ -57,8 +57,8 @@ export function usesTls(url: string): boolean {
 }
 
 /**
- * Returns the address in a `redis://` URL. Refuses a URL on which ioredis would fail, and a database that is not a
- * number, for which ioredis would use database 0.
+ * Returns the address in a `redis://` URL. Refuses a URL on which ioredis would fail. Also refuses a database that is
+ * not a number, because ioredis would use database 0 instead.
  */
 function atPort(url: string, { pathname, searchParams, username, password }: URL): Address {
   const refuse = refusing(AT_PORT);

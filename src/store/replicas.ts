@@ -43,8 +43,8 @@ export class Replicas {
   /**
    * Resolves with the reply to `sent`, the last command on this connection, when enough replicas have all that Redis
    * had written up to this command. Writes of other connections count too: a repeated publish writes nothing itself,
-   * but waits for what the first publish wrote. Throws the error of `sent`, and StorageUnavailable if too few replicas
-   * confirm, although Redis has run the command.
+   * but waits for what the first publish wrote. Throws the error of `sent` if the command failed. If too few replicas
+   * confirm, throws StorageUnavailable, but Redis has run the command.
    */
   async resultOnceReplicated<T>(redis: Redis, sent: Promise<T>): Promise<T> {
     // To save a round trip, WAIT is sent before the reply to `sent` arrives. It is held back only while an earlier WAIT
@@ -69,8 +69,8 @@ export class Replicas {
 
   /**
    * Waits until the previous WAIT has ended. Then sends one WAIT for all callers that came meanwhile. If each caller
-   * sent its own, Redis would run them one after the other. With 16 partitions and no replica, publishes then took half
-   * a minute.
+   * sent a WAIT of its own, Redis would run them one after the other: with 16 partitions and no replica, publishes took
+   * half a minute.
    */
   #wait(redis: Redis, waits: Waits): Promise<number> {
     waits.next ??= waits.ended.then(() => {

@@ -5,8 +5,8 @@ interface Commands {
 
 /**
  * Sends the commands and returns their replies. Throws the error of the first command that failed, because the error of
- * EXEC does not say what failed. If `skip` is given, such as `Partition.skip`, it gets the error of each failed
- * command, and its result takes the place of the reply.
+ * EXEC does not say what failed. If `skip` is given, such as `Partition.skip`, it is called with the error of each
+ * failed command instead, and its result takes the place of the reply.
  */
 export async function replies(
   commands: Commands,
@@ -23,8 +23,8 @@ function rethrow(error: Error): never {
 }
 
 /**
- * Makes an object from `values` of a hash, whose fields are `names`, in the same order. Leaves out missing values,
- * which are null in a reply of HMGET, and false in a reply of a script.
+ * Makes an object from fields of a hash: `names` are the fields, and `values` their values, in the same order. Leaves
+ * out missing values, which are null in a reply of HMGET, and false in a reply of a script.
  */
 export function namedFields<Name extends string>(
   names: readonly Name[],

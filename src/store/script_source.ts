@@ -36,12 +36,12 @@ const MADE = {
 };
 
 /**
- * Commands that scripts use, but that are not in the module `store/commands`. A process does not start if the ACL
- * forbids a command in that module, as the script `try_commands` finds out. These are left out:
+ * The module `store/commands` has the commands that scripts use. A process first runs the script `try_commands`, and
+ * does not start if the ACL forbids one of these commands. The module leaves out some commands that scripts use:
  *
- * - XADD, SPUBLISH: the bus works without XADD, which only the audit uses, and needs SPUBLISH only for channels with a
- *   hash tag.
- * - MEMORY, OBJECT: the ACL may permit only the one subcommand that the bus uses, so `try_commands` tries that.
+ * - XADD: the bus works without it, because only the audit uses it.
+ * - SPUBLISH: the bus needs it only for channels with a hash tag.
+ * - MEMORY, OBJECT: `try_commands` tries the one subcommand that the bus uses, because the ACL may permit only that.
  * - TIME: every script begins with it, so without it `try_commands` itself fails.
  */
 const UNLISTED = new Set(['XADD', 'SPUBLISH', 'MEMORY', 'OBJECT', 'TIME']);

@@ -1,9 +1,10 @@
 const SLOTS = 16_384;
 
 /**
- * Returns a hash tag for each of `count` partitions. A hash tag is a part of a key that decides its slot in a cluster.
- * The slots of these tags are spread evenly: with the tags `0`, `1` and `2`, the second of three masters would get two
- * partitions and the first none. The same count must always give the same tags, because stored keys contain them.
+ * Returns a hash tag for each of `count` partitions. A hash tag is the part of a key that decides the key's slot in a
+ * cluster. The slots of these tags are spread evenly over the masters. The tags `0`, `1` and `2` would not do: the
+ * second of three masters would get two partitions, and the first none. The same count must always give the same tags,
+ * because stored keys contain them.
  */
 export function hashTags(count: number): string[] {
   const width = SLOTS / count;

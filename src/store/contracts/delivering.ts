@@ -50,13 +50,13 @@ const client = 'text?';
  * The arguments of one step of a bulk operation: a script call that counts, retries or purges up to `max` dead letters.
  *
  * - `token`: the subscriber of these dead letters. Undefined if the operation is for all subscribers.
- * - `listIndex`: the place of this subscriber in the operation's list of subscribers; 0 if the operation is for all.
+ * - `listIndex`: the place of this subscriber in the operation's list of subscribers. 0 if the operation is for all.
  */
 const bulkStep = { owner: 'text', id: 'text', listIndex: 'number', token: 'text?', max: 'number' } as const;
 /**
  * The result of one step of a bulk operation (the retry or purge of many dead letters):
  *
- * - `going`: the next step is for the same subscriber or, if the operation is for all subscribers, for all again;
+ * - `going`: there are more dead letters, and the next step continues after the last one of this step;
  * - `next`: this subscriber has no more dead letters, and the next step is for the next subscriber in the list;
  * - `over`: the operation has looked at all dead letters;
  * - `lost`: the step changed nothing. The operation has ended, or was cancelled or replaced, or another worker has

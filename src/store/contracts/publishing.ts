@@ -12,7 +12,9 @@ export const LIMITS = {
 export const OUTCOMES =
   'accepted|repeated|claimed_by_other|key_reused|no_room|owns_too_many|too_many_keys|outbox_full';
 
-/** The topics that got events in a script call (lua/publishing/storing.lua). */
+/**
+ * A topic that got events in a script call. `subscribers` are tokens, one on each line (lua/publishing/storing.lua).
+ */
 export const PUBLISHED = { topic: 'text', events: 'number', bytes: 'number', subscribers: 'text' } as const;
 
 export const publishingContracts = {
