@@ -32,7 +32,7 @@ interface Outgoing {
   partition: Partition;
   unsent: Flush[];
   lastNumber: number;
-  /** True if Redis has refused the last flush to this partition. False if only the reply to it was lost. */
+  /** True if Redis has refused the last flush to this partition, and no unsent flush is in doubt (`isInDoubt`). */
   isRefused: boolean;
   /** True if the reply to the oldest unsent flush may have been lost, so that Redis may have added its counts. */
   isInDoubt: boolean;
@@ -112,9 +112,9 @@ export class Counters {
   }
 
   /**
-   * Returns the counts of this process for `name`, a counter of the whole bus, if Redis refuses them at present.
-   * Returns none while flushes succeed, because the counts soon reach Redis. Also returns none after the reply to a
-   * flush was lost, because Redis may already have added the counts.
+   * Returns what this process has counted for `name`, a counter of the whole bus, while Redis refuses these counts.
+   * Returns nothing while flushes succeed, because the counts soon reach Redis. Also returns nothing after the reply to
+   * a flush was lost, because Redis may already have added the counts.
    */
   notAccepted(name: CounterName): { tags: Tags; value: number }[] {
     const outgoing = this.#outgoing.find(({ partition }) => partition === this.#partitions.control);

@@ -38,9 +38,9 @@ export async function noteReported(partition: Partition, totals: readonly SentTo
 }
 
 /**
- * Sends figures to a DogStatsD agent over UDP: a gauge as its value, and a counter as its growth since this or another
- * worker last sent it. The new totals are stored afterwards. So growth is never lost, but is sent twice if the worker
- * dies before it has stored the totals.
+ * Sends figures to a DogStatsD agent over UDP. A gauge is sent as its value, and a counter as its growth since this or
+ * another worker last sent it. The new totals are stored after the sending. If the worker dies before it has stored
+ * them, the growth is sent twice, but it is never lost.
  */
 export class Datadog {
   readonly #agent: { host: string; port: number };

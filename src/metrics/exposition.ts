@@ -60,8 +60,9 @@ export interface ExpositionParts extends FigureParts {
 /** Returns all figures in the text format of Prometheus. Throws StorageUnavailable if no partition can be reached. */
 export async function exposition(parts: ExpositionParts): Promise<string> {
   const stored: ShownFigure[] = await collectFigures(parts);
-  // A Redis that refuses writes, as with a full disk, still answers reads. It refuses publishes, and also the count of
-  // these refusals. So the refusals that this process has counted are added here: no other figure would show them.
+  // A Redis that refuses writes, as with a full disk, still answers reads. It refuses publishes, and also refuses to
+  // count the refused calls. So the refused calls that this process has counted are added here: no other figure would
+  // show them.
   const refused = parts.counters.notAccepted(REFUSED).map((each) => ({ name: REFUSED, ...each }));
   const figures = Map.groupBy<string, ShownFigure>([...stored, ...refused], ({ name }) => name);
   const texts: string[] = [];

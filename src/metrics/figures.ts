@@ -42,17 +42,17 @@ export interface FigureParts {
 }
 
 /**
- * Returns all figures of the partitions that can be reached. Leaves out counters that this release does not know: it
- * cannot tell which of their tags are tokens, and tokens must be replaced by public names. Throws StorageUnavailable if
- * no partition can be reached.
+ * Returns all figures of the partitions that can be reached. Leaves out counters that this release does not know: one
+ * of their tags may be a token, which would be shown in place of a public name. Throws StorageUnavailable if no
+ * partition can be reached.
  */
 export async function collectFigures(parts: FigureParts): Promise<Figure[]> {
   const { partitions, limits, publicNames, log } = parts;
   const [read, reading] = await Promise.all([readCounts(partitions, log), readGauges(partitions, limits)]);
   const missing = [...new Set([...read.missing, ...reading.missing])];
-  // When a topic or subscriber is removed, its partition adds its counts to a total (`isTotalOfRemoved`). Prometheus
-  // gets only the sum of these totals. If a partition is missing, the sum would fall, and Prometheus would take that
-  // for a restart of the counter. So the totals are left out while a partition is missing.
+  // When a topic or subscriber is removed, its counts are added to a total in its partition (`isTotalOfRemoved`).
+  // Prometheus gets only the sum of these totals. If a partition is missing, the sum would fall, and Prometheus would
+  // take that for a restart of the counter. So the totals are left out while a partition is missing.
   const isWhole = (count: Count) => missing.length === 0 || !isTotalOfRemoved(count.name, count.tags);
   const counts = read.counts.filter((count) => COUNTER_NAMES.has(count.name) && isWhole(count));
   const tokens = new Set(reading.subscribers.map(({ token }) => token));
@@ -74,8 +74,8 @@ export async function collectFigures(parts: FigureParts): Promise<Figure[]> {
 type PublicName = (token: string) => string | undefined;
 
 /**
- * Returns a function that knows no public name, because the control partition, which has the names, cannot be reached.
- * Throws any other error.
+ * If the control partition, which has the public names, cannot be reached, returns a function that knows no public
+ * name. Throws any other error.
  */
 function noNamesIfUnavailable(error: unknown): PublicName {
   if (!(error instanceof StorageUnavailable)) throw error;

@@ -20,11 +20,15 @@ const SUBSCRIBERS_PER_TURN = 100;
 export type GaugeLimits = MemoryLimits & Pick<Config, 'leaseMs'>;
 
 /**
- * The gauges of the partitions that can be reached; `missing` has the other partitions. `memory` is the memory of the
- * fullest Redis, and `replicas` the smallest number of replicas of a Redis. `cpuSeconds` is the CPU time of all Redises
- * since they started; it is empty if one cannot be reached, because the sum would be too low. `begunAtMs` is when the
- * bus began, or when a partition began anew after a loss of its data. It is undefined if release 1.0.0 began the bus,
- * because that release stored no time.
+ * The gauges of the partitions that can be reached.
+ *
+ * - `missing`: the other partitions.
+ * - `memory`: the memory of the fullest Redis.
+ * - `replicas`: the smallest number of replicas of a Redis.
+ * - `cpuSeconds`: the CPU time of all Redises since they started. Empty if a Redis cannot be reached, because the sum
+ *   would be too low.
+ * - `begunAtMs`: when the bus began, or when a partition began anew after a loss of its data. Undefined if release
+ *   1.0.0 began the bus, because that release stored no time.
  */
 export type GaugeReading = Awaited<ReturnType<typeof readGauges>>;
 
@@ -112,9 +116,9 @@ async function readPartition(partition: Partition, leaseMs: number) {
 }
 
 /**
- * Returns how many bytes wait in outboxes, the lists of entries for other partitions. Under `3`, for example, are the
- * bytes of entries that were set aside because partition 3 was too slow, and under `any` those of all other entries.
- * Returns nothing if the bus has only one partition.
+ * Returns how many bytes wait in outboxes, the lists of entries for other partitions. If partition 3 is too slow, the
+ * entries for it are set aside, and their bytes are counted under `3`. The bytes of all other entries are counted under
+ * `any`. Returns nothing if the bus has only one partition.
  */
 function outboxesOf(
   { all }: Partitions,

@@ -52,8 +52,8 @@ export function bucketOf(bounds: readonly number[], ms: number): string {
 
 /**
  * Returns cumulative counts, as Prometheus expects: each bucket counts all values up to its bound. `counted` has, for
- * each bound, the values that fit into no smaller bucket. If another release has counted with a bound that is not in
- * `bounds`, its values count in the next larger one.
+ * each bound, the number of values that fit into no smaller bucket. If another release has counted with a bound that is
+ * not in `bounds`, its values count in the next larger one.
  */
 export function cumulate(
   counted: ReadonlyMap<string, number>,

@@ -100,8 +100,8 @@ export class History {
   }
 
   /**
-   * Returns the newest figures of the bus, and the beginning of the ten seconds in which they were sampled. Undefined
-   * if there is no sample.
+   * Returns the newest figures of the bus. They were sampled in the ten seconds after `atMs`. Returns undefined if
+   * there is no sample.
    */
   async latest(): Promise<{ atMs: number; figures: Figures<'bus'> } | undefined> {
     const [newest] = await this.#entries('bus', '', 'fine', 1);
@@ -109,9 +109,9 @@ export class History {
   }
 
   /**
-   * Returns how many events the bus has dropped for want of memory within the last `ms`, as far as samples show it. The
-   * last of these events was dropped at most `agoMs` before the newest sample. Returns undefined if no event was
-   * dropped.
+   * Returns how many events the bus has dropped for want of memory within about the last `ms`. Returns undefined if it
+   * has dropped none. The events are counted from samples, so the time of the last drop is not known exactly: it was at
+   * most `agoMs` before the newest sample.
    */
   async droppedWithin(ms: number): Promise<{ events: number; agoMs: number } | undefined> {
     const kept = Math.ceil(ms / STEPS.coarse.ms) + 1;
@@ -187,9 +187,9 @@ interface Change {
 }
 
 /**
- * Returns how the figures of the bus, a topic or a subscriber changed from each sample of the bus to the next. A slot
- * is the time of a sample, divided by the interval between samples. `sampled` has the slots of the samples of the bus.
- * The key of a change is the slot at which it ends.
+ * Returns, for each sample of the bus, how the figures of the bus, a topic or a subscriber have changed since the
+ * previous sample. The key of a change is the slot of its sample: the time of the sample, divided by the interval
+ * between samples. `sampled` has these slots.
  *
  * A topic or subscriber has an entry in `entries` only when its figures had changed and it was among the busiest. At
  * any other slot, its figures count as unchanged.

@@ -59,8 +59,8 @@ interface HistoryParts {
   publicNames: PublicNames;
   topics: { has(name: string): Promise<boolean> };
   /**
-   * `owners` returns the tokens of all clients that have a subscriber or a join. Among them, the route finds the token
-   * of a subscriber that a viewer names by its public name.
+   * `owners` returns the tokens of all clients that have a subscriber or a join. If a viewer names a subscriber by its
+   * public name, the route finds the token of the subscriber among them.
    */
   subscribers: { has(token: string): Promise<boolean>; owners(): Promise<string[]> };
 }
@@ -74,8 +74,8 @@ export function historyApi(parts: HistoryParts): Route[] {
 
   /**
    * Finds a subscriber by its token or, for a viewer, by its public name. Throws if there is no such subscriber, or if
-   * a client asks for a subscriber or join that is not its own. In the result, `name` is the token, and `priceInCalls`
-   * is what the search costs in the rate limit.
+   * a client asks for a subscriber or join that is not its own. Returns the token as `name`. `priceInCalls` is the
+   * price of the search: this many calls in the rate limit.
    */
   const subscriberOf = async (caller: Caller, name: string) => {
     if (caller.role === 'client' && ownerOf(name) !== caller.token)

@@ -41,7 +41,10 @@ export class Recorder {
     this.#counters.increment('events.autodropped', { queue: subscriber }, events);
   }
 
-  /** Records how late delayed events were published. `lateMs` has the ms from each due time to the publishing. */
+  /**
+   * Records how late delayed events were published. `lateMs` has, for each event, the time (ms) from when it was due
+   * until it was published.
+   */
   publishedLate(lateMs: readonly number[]): void {
     this.#observe('delayed.lateness', lateMs);
   }
@@ -50,7 +53,9 @@ export class Recorder {
     this.#counters.increment('delayed.dropped', { topic }, events);
   }
 
-  /** Counts firings of triggers. `lateMs` has the ms from each due time to its firing. */
+  /**
+   * Counts firings of triggers. `lateMs` has, for each firing, the time (ms) from when it was due until it happened.
+   */
   triggersFired(lateMs: readonly number[]): void {
     this.#counters.increment('triggers.fired', {}, lateMs.length);
     this.#observe('triggers.lateness', lateMs);

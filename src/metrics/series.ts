@@ -11,8 +11,9 @@ type Subject = { topic: string } | { subscriber: string };
 const TAGS = { topic: 'topic', subscriber: 'queue' } as const;
 
 /**
- * All values that the tags `status` and `reason` can have. From them, `seriesOf` lists the counters of a topic or
- * subscriber that is removed. A counter with a value that is missing here is found only by the next sweep.
+ * All values that the tags `status` and `reason` can have. `seriesOf` needs them to list all counters of a topic or
+ * subscriber that is removed. If a value is missing here, the counters with this value stay until the next sweep finds
+ * them.
  */
 const VALUES: Readonly<Record<string, readonly string[]>> = {
   status: ['success', 'failure'],
@@ -43,7 +44,7 @@ export function subjectOf(name: string, tags: Tags): Subject | undefined {
 
 /**
  * True for the counter that keeps the counts of all removed topics, or of all removed subscribers. Without it, the sum
- * over all topics or subscribers would fall when one is removed. Each partition has its own.
+ * over all topics or subscribers would fall when one is removed. Each partition has its own counter for this.
  */
 export function isTotalOfRemoved(name: string, tags: Tags): boolean {
   const kind = kindOf(name);
@@ -51,8 +52,9 @@ export function isTotalOfRemoved(name: string, tags: Tags): boolean {
 }
 
 /**
- * Returns the field (in the hash `counters`) of the total to which a counter is added when its topic or subscriber is
- * removed, such as the total of the topic `(removed)`. For a counter of the whole bus, returns its own field.
+ * When a topic or subscriber is removed, each of its counters is added to a total. The total of a topic's counter, for
+ * example, is the same counter of the topic `(removed)`. Returns the field of this total in the hash `counters`. For a
+ * counter of the whole bus, returns the counter's own field.
  */
 export function totalField(name: string, tags: Tags): Buffer {
   const kind = kindOf(name);

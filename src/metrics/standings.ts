@@ -16,8 +16,9 @@ const RATE_DIGITS = 4;
  */
 const STANDINGS_KEPT_MS = 10_000;
 /**
- * Stored figures are outdated after this time. A call that lists subscribers then asks Redis which subscribers there
- * are. The job `sample` stores new figures every ten seconds while a worker runs.
+ * After this time, stored figures are outdated: they may lack subscribers that have come since. So a call that lists
+ * subscribers then also asks Redis which subscribers there are. While a worker runs, the job `sample` stores new
+ * figures every ten seconds.
  */
 const OUTDATED_MS = 30_000;
 
@@ -38,7 +39,7 @@ export interface Standing {
   growth: number;
   /** Number of events delivered since the bus was installed. The next sample needs it to compute the rate. */
   totalDelivered: number;
-  /** The same for failed events. */
+  /** Number of events that failed since the bus was installed. */
   totalFailed: number;
   /** Time at which the measurement of the rates began. */
   sinceMs: number;
@@ -50,16 +51,16 @@ export interface TopicStanding {
   published: number;
   /** Number of events published since the bus was installed. The next sample needs it to compute the rate. */
   totalPublished: number;
-  /** Since when the rate is known. */
+  /** Time at which the measurement of the rate began. */
   sinceMs: number;
 }
 
 /** The figures of all subscribers and topics and of Redis's memory, from the last run of the job `sample`. */
 export interface Standings {
   atMs: number;
-  /** The figures and rates of each subscriber that is no join. */
+  /** The figures and rates of each subscriber, without the joins. */
   subscribers: Standing[];
-  /** The same for joins. */
+  /** The figures and rates of each join. */
   joins: Standing[];
   /** The figures and rates of each topic that has a counter. */
   topics: TopicStanding[];
@@ -90,7 +91,7 @@ export interface PartitionTotals {
 
 export interface ReadStandings extends Standings {
   isOutdated: boolean;
-  /** Number of events that are published each second to each topic that has a counter. */
+  /** The number of events a second that are published to each topic that has a counter. */
   topicRates: ReadonlyMap<string, number>;
 }
 
@@ -119,8 +120,9 @@ export function standingsAt(reading: StandingsReading, before: Standings | undef
   const known = new Map(membersOf(before).map((each) => [each.token, each]));
   const rate = (now: number, then: number | undefined, last: number | undefined, sinceMs = 0) =>
     then === undefined ? 0 : mean(last ?? 0, ((now - then) * 1000) / elapsedMs, elapsedMs, atMs - sinceMs);
-  // The previous figures of a subscriber or topic that the previous sample (`before`) lacks. They are 0, because it is
-  // new. But with several partitions they are unknown: its partition may just have been unreachable.
+  // `newcomer` has the previous figures of a subscriber or topic that is not in `before`, the previous sample. On a bus
+  // with one partition it is new, so they are 0. On a bus with several partitions, its partition may just have been
+  // unreachable, so they are unknown (undefined).
   const newcomer = before && !reading.partitions ? { ...NOTHING, sinceMs: before.atMs } : undefined;
   const all = reading.subscribers.map((each): Standing => {
     const last = known.get(each.token) ?? newcomer;
@@ -169,9 +171,9 @@ export function membersOf(standings: Standings | undefined): Standing[] {
 }
 
 /**
- * Returns the new mean of a rate: `last` is the mean so far, and `now` the rate during the last `elapsedMs`. Soon after
- * the first measurement (`ageMs` ago), a new one weighs more. With a constant weight, the mean would rise slowly from
- * 0, and be half of the true rate after 40 seconds.
+ * Returns the new mean of a rate: `last` is the mean so far, and `now` the rate during the last `elapsedMs`. The
+ * shorter the rate has been measured (`ageMs`), the more `now` weighs. With a constant weight, the mean would rise
+ * slowly from 0: after 40 seconds it would be only half of the true rate.
  */
 function mean(last: number, now: number, elapsedMs: number, ageMs: number): number {
   const weightAfter = (ms: number) => 1 - Math.exp(-ms / WINDOW_MS);
@@ -199,7 +201,7 @@ const FIELDS = [
   'bytes',
 ] as const satisfies (keyof Standing)[];
 
-/** The same for a topic. */
+/** The fields of a topic's figures, in the order in which Redis stores their values. */
 const TOPIC_FIELDS = [
   'name',
   'totalPublished',
