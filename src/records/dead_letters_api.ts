@@ -52,8 +52,8 @@ export function deadLettersApi(parts: DeadLettersParts): Route[] {
   const { deliveries, deadLetters, subscribers, guard } = parts;
   /**
    * Throws join_not_found if the caller names a join that does not exist, and subscriber_not_found if root names a
-   * subscriber that does not exist. Several tokens need no check: they are of a client and its joins, which were just
-   * read from Redis.
+   * subscriber that does not exist. If there are several tokens, they are those of a client and its joins. They need no
+   * check, because they were just read from Redis.
    */
   const check = async (caller: ChangingCaller, tokens: readonly string[], join: string | undefined) => {
     if (tokens.length > 1 || (caller.role === 'client' && join === undefined)) return;
@@ -97,8 +97,8 @@ export function deadLettersApi(parts: DeadLettersParts): Route[] {
         const tokens = await subscribersOf(parts, oneTokenOf(caller, query.subscriber), query.join);
         let purged = 0;
         for (const token of tokens) purged += await deadLetters.purgeAll(token);
-        // An unknown subscriber is an error only if nothing was deleted. A removal of the subscriber that ended
-        // half-way may have left dead letters, and this call has deleted them.
+        // A subscriber whose removal ended half-way is unknown, but may still have dead letters, which this call
+        // deletes. So an unknown subscriber is an error only if nothing was deleted.
         if (purged === 0) await check(caller, tokens, query.join);
         return ok({ purged });
       },

@@ -36,8 +36,8 @@ interface DeliveryPage {
   /** The place after which the next page begins. Undefined on the last page. */
   next: Place | undefined;
   /**
-   * Number of batches, indexes of batches, and delivery logs that were searched for the page. The rate limit charges
-   * the page by it.
+   * Number of batches, indexes of batches, and delivery logs that were searched for the page. The more were searched,
+   * the more the page counts in the rate limit.
    */
   looked: number;
 }
@@ -65,8 +65,8 @@ export class Deliveries {
       page.deliveries.push(...deliveries);
       page.looked += looked;
       page.next = next;
-      // A page is returned even if it is short. Either no batches follow, or the script call has stopped after
-      // searching 2,000 batches, and filling the page could take many more calls.
+      // A short page is returned, too. Either no batches follow, or the script call has stopped after searching 2,000
+      // batches. In the second case, filling the page could take many more calls.
       if (deliveries.length < size || page.deliveries.length === limit || !next) return page;
     }
   }
@@ -100,9 +100,9 @@ export class Deliveries {
   }
 
   /**
-   * Returns the batch with this id or, if it was accepted or dropped, its record in the delivery log. `wait` says what
-   * the batch waits for; undefined if it does not wait for an attempt. `looked` is how many records were searched. With
-   * `state`, finds only a dead letter.
+   * Returns the batch with this id or, if it was accepted or dropped, its record in the delivery log. If the batch
+   * waits for an attempt, `wait` says why. `looked` is how many records of the delivery log were searched. If `state`
+   * is `dead`, only dead letters are searched.
    */
   async find(
     id: string,

@@ -45,8 +45,8 @@ const PARAMS: Input<{ id: string }> = {
   },
 };
 /**
- * A batch with its events. If the batch was accepted or dropped, its events are gone, and the field is missing. The
- * fields of WAIT are there only if the batch waits for an attempt.
+ * A batch with its events. If the batch was accepted or dropped, its events are gone, and the field `events` is
+ * missing. The fields of WAIT are there only if the batch waits for an attempt.
  */
 const WHOLE_DELIVERY = DELIVERY.extend({
   ...WAIT.partial().shape,

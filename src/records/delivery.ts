@@ -94,8 +94,8 @@ export function deliveryOf(entry: Entry): Delivery {
 
 function stillThere({ id, subscriber, state, ...entry }: Entry): Delivery {
   const attempts = entry.lastAttempts.map(readAttempt);
-  // When the first attempt began: `first` if this attempt has failed, and `began` if it is still under way. Both are
-  // undefined if nothing was attempted yet, or if a Ruby Routemaster made the attempt.
+  // The time of the first attempt is `first` if this attempt has failed, and `began` if it is still under way. Both are
+  // undefined if nothing was attempted yet, or if a Ruby Routemaster made the first attempt.
   const first = entry.firstAttempt === undefined ? undefined : readAttempt(entry.firstAttempt).at;
   const began = entry.attempts === 1 ? entry.heldMs : undefined;
   const opened_at = entry.createdMs ?? 0;

@@ -5,7 +5,7 @@ import { pairsOf } from '../store/replies.ts';
 
 /**
  * Number of owners (workers or subscribers) after which a JobReader stops, even if its page is not full. Looking at
- * 1,000 takes Redis about a millisecond.
+ * 1,000 owners takes Redis about a millisecond.
  */
 const MAX_LOOKED_THROUGH = 1000;
 /** Number of owners that one SSCAN command reads. */
@@ -26,17 +26,16 @@ interface JobSlice<Place = unknown> {
   /** Where the next call continues; undefined if no job follows. */
   next?: Place | undefined;
   /**
-   * Number of workers (for pending jobs) or subscribers (for waiting jobs) whose jobs were looked for. The rate limit
-   * charges a page by it.
+   * Number of workers (for pending jobs) or subscribers (for waiting jobs) whose jobs were looked for. The larger it
+   * is, the more a page counts in the rate limit.
    */
   looked?: number;
 }
 
 /**
- * A function that reads up to `max` jobs of one kind, such as the waiting jobs of all subscribers. It continues at
- * `place`, the `next` of its previous result; what a place is, only the function itself knows. If it returns fewer jobs
- * than `max`, more may still follow (see MAX_LOOKED_THROUGH). With `skip` it passes over the jobs of a worker or
- * subscriber that cannot be read.
+ * A function that reads up to `max` jobs of one kind, such as the waiting jobs of all subscribers. It begins at
+ * `place`, which is the `next` of its previous result. Even if it returns fewer jobs than `max`, more may follow (see
+ * MAX_LOOKED_THROUGH). If the jobs of a worker or subscriber cannot be read, calls `skip` with the error.
  */
 export type JobReader = (
   redis: Commands,
@@ -54,15 +53,15 @@ export type JobState = (typeof JOB_STATES)[number];
 export function jobReaders(q: QueueName, state: JobState): JobReader[] {
   if (state === 'pending') return [heldJobs(q)];
   if (state === 'scheduled') return [scheduledJobs(q)];
-  // New jobs enter a list at the end `left` or `right`, and the first page begins there. A job that enters before the
-  // next page is read shifts all others to higher positions. So the next page may repeat a job, but misses none.
+  // The first page begins at the end (`left` or `right`) at which new jobs enter the list. If jobs enter before the
+  // next page is read, the other jobs move away from this end. So the next page may repeat some jobs, but misses none.
   if (state === 'instant') return [list((keys) => keys.jobs_instant(q), 'left')];
   if (q === 'aux') return [];
   const shares = SHARES.map((share) => list((keys) => keys.share_jobs(share), 'right'));
   return [...shares, list((keys) => keys.jobs_suspect(), 'right'), waitingJobs];
 }
 
-/** Returns a function that reads a list. Its place is the number of jobs that earlier calls have read. */
+/** Returns a function that reads a list. The function's `place` is the number of jobs that earlier calls have read. */
 function list(keyOf: (keys: Keyspace) => string, end: 'left' | 'right'): JobReader {
   return async (redis, keys, place, max) => {
     const from = Number(place ?? 0);
@@ -101,7 +100,8 @@ function heldJobs(q: QueueName): JobReader {
         redis.lindexBuffer(keys.jobs_pending(q, worker), 0).catch(skip),
       ]);
       if (!packed) return undefined;
-      // The number of a lease is the time (µs) at which the worker got the job, or later if the clock was set back.
+      // The number of a lease is the time (µs) at which the worker got the job. If Redis's clock was set back, the
+      // number may be a later time.
       const job = { packed, worker, ...(lease && { sinceMs: Math.floor(Number(lease) / 1000) }) };
       return () => Promise.resolve({ jobs: [job] });
     },
@@ -111,7 +111,7 @@ function heldJobs(q: QueueName): JobReader {
 /** Reads up to `max` jobs of one owner. */
 type OwnerReader = (place: SortedPlace | undefined, max: number) => Promise<JobSlice<SortedPlace>>;
 
-/** Returns the reader of an owner's jobs, or undefined if it has none. */
+/** Returns the reader of an owner's jobs, or undefined if the owner has no jobs. */
 type FindReader = (
   redis: Commands,
   keys: Keyspace,
@@ -119,11 +119,11 @@ type FindReader = (
   skip: Partition['skip'],
 ) => Promise<OwnerReader | undefined>;
 
-/** Where a listing continues among the owners of jobs. */
+/** Where a listing continues among the owners of jobs. The listing reads the owners by SSCAN, and sorts each reply. */
 interface OwnersPlace {
-  /** The cursor of an SSCAN, whose reply is sorted before use. */
+  /** The cursor of the SSCAN command that returns `owner`. */
   cursor: string;
-  /** The owner in this reply whose jobs are read next. An empty text stands for the first one. */
+  /** The owner whose jobs are read next. An empty text stands for the first one in the reply to SSCAN. */
   owner: string;
   /** Where to continue among the jobs of `owner`. Undefined if none of them was read yet. */
   inside?: SortedPlace;
@@ -139,8 +139,8 @@ function ofOwners(setOf: (keys: Keyspace) => string, findReader: FindReader): Jo
       const { cursor } = at;
       const [nextCursor, names] = await redis.sscan(setOf(keys), cursor, 'COUNT', OWNERS_PER_SCAN);
       looked += names.length;
-      // If a page ends in the middle of these names, the next page repeats the SSCAN, which may return them in another
-      // order. So they are sorted.
+      // If a page ends in the middle of `names`, the next page repeats the SSCAN, which may return the same names in
+      // another order. So the names are sorted.
       const owners = names.filter((name) => name >= at.owner).sort();
       const readers = await Promise.all(owners.map((owner) => findReader(redis, keys, owner, skip)));
       for (const [index, read] of readers.entries()) {
@@ -177,8 +177,9 @@ async function sorted(
   const flat = await redis.zrangeBuffer(key, String(rank), String(rank + max), 'WITHSCORES');
   const read = pairsOf(flat).map(([packed, score]) => ({ packed, score: String(score) }));
   const page = read.slice(0, max);
-  // If `last`, the last job of the previous page, has left the set or has a new score, `read` begins with the first job
-  // of its old score. Jobs of this score that earlier pages have shown are left out here.
+  // Usually `read` begins after `last`, the last job of the previous page. But if `last` has left the set or has a new
+  // score, `read` begins with the first job that has the old score of `last`. The jobs of this score that earlier pages
+  // have shown are then left out here.
   const unseen = page.filter(
     ({ packed, score }) => score !== place?.score || Buffer.compare(packed, last) > 0,
   );

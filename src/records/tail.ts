@@ -6,7 +6,7 @@ import { NAMED } from '../routing/schemas.ts';
 import type { Partition } from '../store/partition.ts';
 import { msOf } from '../store/replies.ts';
 
-/** Stands for all topics where the name of a watched topic is expected. No topic has this name. */
+/** Stands for all topics, in place of the name of a watched topic. No topic has this name. */
 const ALL_TOPICS = '*';
 /** Time for which a topic is watched after somebody has last asked for its events. */
 const WATCH_MS = 15_000;
@@ -154,9 +154,9 @@ export class Tail {
 }
 
 /**
- * Returns the events of one interval for those who watch `watch`: a topic, or ALL_TOPICS. If nobody watched the topic
- * when the interval began, its events are taken from the entry ALL_TOPICS. How many of them were left out there is
- * unknown, so their `skipped` is 0.
+ * Returns the events of one interval for people who watch a topic, or all topics (`watch` is ALL_TOPICS). If nobody
+ * watched the topic when the interval began, its events are taken from those noted for ALL_TOPICS. How many events of
+ * this topic were left out there is unknown, so `skipped` is set to 0.
  */
 function notedFor(watch: string, notes: ReadonlyMap<string, Notes>): readonly Noted[] {
   const own = notes.get(watch)?.noted;
