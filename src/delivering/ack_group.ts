@@ -26,8 +26,9 @@ export class AckGroup {
   }
 
   /**
-   * Returns in how many ms the collected jobs must be acknowledged, or undefined if there are none. Their workers are
-   * idle until then. So if at least half of the `held` jobs (all that workers hold) are collected, returns 0.
+   * Returns how many ms may pass until the collected jobs must be acknowledged, or undefined if none is collected. A
+   * worker is idle until its job is acknowledged. So if at least half of all jobs that workers hold (`held`) are
+   * collected, returns 0.
    */
   dueInMs(held: number): number | undefined {
     if (this.#acks.length === 0) return undefined;

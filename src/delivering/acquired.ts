@@ -15,8 +15,8 @@ export interface Acquired {
 
 /**
  * The first item of the script's reply, decoded (see lua/delivering/acquire.lua). `acks` has three numbers for each
- * finished job. `subscribers` has each subscriber's token and then the values of its fields. Names of the fields would
- * cost 5 µs for each job in Redis, and as much in Node.
+ * finished job. `subscribers` has, for each subscriber, the token and a list of values without field names: the names
+ * would cost 5 µs for each job in Redis, and as much in Node.
  */
 type Head = [
   readyJobs: number,

@@ -8,8 +8,8 @@ import type { Acknowledged, Burial, Finished, JobHandler, Settlement, Success } 
 import { DONE, GIVEN_BACK, type Retry, triedAgainIn } from './settlement.ts';
 
 /**
- * A job during which Redis failed runs again after a second. A longer delay would hold up a periodic job, which is not
- * queued anew until it has run.
+ * If Redis fails while a job runs, the job runs again after a second. A longer delay would hold up periodic jobs: a
+ * periodic job that waits in the queue is not queued a second time.
  */
 const LOST_REDIS_RETRY = triedAgainIn(1000);
 
@@ -37,8 +37,8 @@ interface Stored {
 export class Assignment {
   readonly grant: Grant;
   /**
-   * True if a report of the outcome to Redis has failed. Perhaps only the reply was lost, and that reply may have given
-   * the worker its next job. So the worker must ask Redis whether it holds a job.
+   * True if a report of the outcome to Redis has failed. Perhaps only the reply was lost: Redis may have stored the
+   * outcome and assigned the worker its next job. So the worker must ask Redis whether it holds a job.
    */
   inDoubt = false;
   readonly #parts: AssignmentParts;
@@ -59,8 +59,9 @@ export class Assignment {
     const { log } = this.#parts;
     const settlement = await this.#handle();
     this.#running = false;
-    // If a heartbeat found the lease gone (`#lost`), another worker may run the job, so the outcome is not reported.
-    // But if the handler has stored the outcome itself (`settled`), this has ended the lease, and all is well.
+    // If a heartbeat has found the lease gone (`#lost`), another worker may run the job, so the outcome is not
+    // reported. The exception is an outcome that the handler itself has stored in Redis (`settled`): storing an outcome
+    // ends the lease.
     if (this.#lost && settlement.end !== 'settled') return this.#warnOfLostLease();
     const backoff = new Backoff();
     // The report is repeated until Redis takes it. Otherwise a delivered batch would be delivered again.
@@ -118,8 +119,8 @@ export class Assignment {
   async #settle(settlement: Settlement): Promise<boolean> {
     try {
       const { held, note } = await this.#store(settlement);
-      // The worker whose call stored the outcome must note it. If `held` is false, but the reply to an earlier call was
-      // lost (`inDoubt`), that call has probably stored the outcome.
+      // If `held` is false, the worker did not hold the job any more. But if the reply to an earlier call was lost
+      // (`inDoubt`), that call has probably stored the outcome, and ended the lease. Then the outcome is noted here.
       if (held || this.inDoubt) note?.();
       else this.#warnOfLostLease();
       return true;
@@ -145,8 +146,8 @@ export class Assignment {
   }
 
   /**
-   * Acknowledges the job in a script call that it shares with other finished jobs. If this call fails, each ack is
-   * repeated in a call of its own, so that a single ack cannot make those of other jobs fail again and again.
+   * Acknowledges the job in one script call with other finished jobs. If this call fails, the job is acknowledged in a
+   * call of its own. Otherwise a single bad job could make the acks of other jobs fail again and again.
    */
   async #ack(success: Success): Promise<Stored> {
     const { queue, acknowledge, recorder } = this.#parts;

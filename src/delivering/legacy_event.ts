@@ -5,8 +5,9 @@ export const OPENING_BRACE = 0x7b;
 const ID_LENGTH = 16;
 
 /**
- * Options for decoding. 64-bit integers become BigInts, which keep all digits. Texts stay bytes, which `plain` decodes.
- * Extension types are refused. Each key gets a full stop before it, because the decoder refuses the key `__proto__`.
+ * Options for decoding. 64-bit integers become BigInts, which keep all digits. Texts stay bytes until `plain` decodes
+ * them. Extension types are refused. The decoder would refuse the key `__proto__`, so each key gets a full stop before
+ * it, which `plain` removes.
  */
 const OPTIONS = {
   useBigInt64: true,
@@ -17,7 +18,10 @@ const OPTIONS = {
     decode: (bytes: Uint8Array, start: number, length: number) =>
       `.${textOf(bytes.subarray(start, start + length))}`,
   },
-  /** Gets keys that `keyDecoder` has decoded, and all keys that are no text. */
+  /**
+   * Called with each key of a map. A text already has its full stop, from `keyDecoder`. Any other key, such as a
+   * number, gets it here.
+   */
   mapKeyConverter(key: unknown): string {
     if (typeof key === 'string') return key;
     if (key instanceof Uint8Array) return `.${textOf(key)}`;
@@ -63,7 +67,7 @@ function decodeFields(stored: Buffer): Record<string, unknown> {
   return event[1];
 }
 
-/** Converts a decoded value to one that JSON.stringify writes as it was published. */
+/** Converts a decoded value, so that JSON.stringify writes it as it was published. */
 function plain(value: unknown): unknown {
   if (value instanceof Uint8Array) return textOf(value);
   if (typeof value === 'bigint') return JSON.rawJSON(String(value));

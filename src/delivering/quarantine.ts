@@ -154,8 +154,8 @@ export class Quarantine {
     const { signal } = this.#stopping;
     for (let heldBid: string | undefined; ; ) {
       try {
-        // The batch is looked up once, even if `condemn` is repeated. If the reply to the first `condemn` was lost, the
-        // dead worker may no longer hold the batch, so a second look-up would find nothing.
+        // The batch that the dead worker held is looked up only once. If the first `condemn` succeeded but its reply
+        // was lost, the worker holds no batch any more, and a second look-up would find nothing.
         heldBid ??= await this.#heldBy(worker);
         return await this.#note(await partition.run('condemn', { worker, heldBid }));
       } catch (error) {

@@ -42,9 +42,9 @@ export class Queue {
   }
 
   /**
-   * Adds a job that is not a delivery, ready for any worker. Returns false if the queue already has it. But if a dead
-   * worker holds the job, or a stopped script has left it in none of the queue's lists, makes it ready again and
-   * returns true.
+   * Adds a job that is not a delivery, ready for any worker. Returns false if the queue already has the job. But if no
+   * worker would ever run that job, makes it ready again and returns true. This is so if a dead worker holds the job,
+   * or if a script that was stopped half-way has left it in none of the queue's lists.
    */
   async enqueue(name: string): Promise<boolean> {
     return this.#partition.run('enqueue', {
@@ -55,12 +55,12 @@ export class Queue {
   }
 
   /**
-   * Deletes the `finished` jobs and their batches. Then assigns at most one ready job to each of `workers`. If a worker
-   * holds a job already, the reply that assigned it was lost, so the worker gets this job again.
+   * Deletes the `finished` jobs and their batches. Then assigns at most one ready job to each of `workers`. A worker
+   * that already holds a job gets this job again, because the reply that assigned it was lost.
    *
-   * If the ACL of Redis forbids a command, the script stops half-way, and jobs may be in none of the queue's lists
-   * until the next sweep. Calls with `workers` then throw StorageForbidden until all commands are permitted
-   * (`runPermitted`).
+   * If the ACL of Redis forbids a command, the script stops half-way. Jobs may then be in none of the queue's lists
+   * until the next sweep. So after such an error, calls with `workers` throw StorageForbidden until all commands are
+   * permitted (`runPermitted`).
    */
   async acquire(workers: readonly string[], finished: readonly Finished[] = []): Promise<Acquired> {
     const args = {

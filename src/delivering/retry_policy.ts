@@ -16,15 +16,10 @@ interface RetryInput {
 }
 
 /**
- * Decides when a failed delivery is tried again, and how many health points (`damage`) the subscriber loses. The
- * delays:
- *
- * - The attempt back-off doubles with each attempt at the batch. `random`, at least 0 and less than 1, shortens it by
- *   up to half.
- * - The health back-off grows with the health points that the subscriber has lost.
- * - `Retry-After` is what the subscriber asked for.
- *
- * The batch waits for the longest of the three. The subscriber's other batches wait for the longer of the last two.
+ * Decides how many health points (`damage`) a subscriber loses by a failed delivery, and when the next attempt is made.
+ * There are three delays: one by the attempts at the batch, one by the lost health points, and the `Retry-After` of the
+ * answer. The batch waits for the longest of the three. The subscriber's other batches wait for the longer of the last
+ * two (`throttleMs`).
  */
 export function retryAfterFailure(
   { healthPoints, attempts, retryAfterMs = 0 }: RetryInput,

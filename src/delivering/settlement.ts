@@ -49,8 +49,7 @@ export interface Retry extends Penalty {
   attempt?: FailedAttempt;
   /**
    * Set if the callback answered 410, which pauses the subscriber. The value is the `subscribedAt` of the subscriber
-   * when the delivery began. If the subscriber has subscribed again since, its `subscribedAt` differs, and it is not
-   * paused.
+   * when the delivery began. If Redis has another value by now, the subscriber has subscribed again, and is not paused.
    */
   gone?: string;
   /** Called when Redis has stored that this failure has paused the subscriber. */
@@ -86,8 +85,8 @@ export interface Acknowledged {
   /** Number of events in the deleted batch, 0 if none was deleted. */
   removed: number;
   /**
-   * True if `held` is false, and there is neither the batch nor a dead letter of it. Perhaps an earlier ack, whose
-   * reply was lost, has deleted the batch.
+   * True if `held` is false, and neither the batch nor a dead letter of it exists. Perhaps an earlier ack, whose reply
+   * was lost, has deleted the batch.
    */
   isGone: boolean;
 }

@@ -7,8 +7,8 @@ import { clock } from '../clock.ts';
 const AFTER_MS = 10;
 
 /**
- * Notices when a thread is at a standstill (see AFTER_MS). Quick deliveries cause no standstill, however many there
- * are, because they keep beginning and ending.
+ * Notices when a thread is at a standstill (see AFTER_MS). Many quick deliveries cause no standstill, because jobs keep
+ * beginning and ending.
  */
 export class Standstill {
   readonly #begins: () => void;

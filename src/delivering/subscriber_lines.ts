@@ -20,7 +20,7 @@ interface LinesParts {
  */
 export class SubscriberLines {
   readonly #parts: LinesParts;
-  /** The number of lines in the present interval, by message and client. Lines that were left out are counted too. */
+  /** By message and client, the number of lines in the present interval, including lines that were left out. */
   readonly #counts = new Map<string, number>();
 
   constructor(parts: LinesParts) {

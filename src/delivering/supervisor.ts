@@ -79,7 +79,8 @@ export class Supervisor {
     await ended;
     this.#threads.delete(index);
     this.#idleWorkers.clear(index);
-    // The ended thread may have been told of a job that it did not take. So another thread is woken for each partition.
+    // Perhaps the thread was told of a ready job, and ended before it took the job. So another thread is woken for each
+    // partition.
     for (let partition = 0; partition < this.#config.partitions; partition++) this.wake(partition);
     if (!this.#stopping.signal.aborted) await backoff.wait(this.#stopping.signal);
     if (this.#stopping.signal.aborted) return;

@@ -18,19 +18,20 @@ interface ThreadSettings extends QueueSettings {
 
 const WORKERS_PER_SPARE = 3;
 /**
- * Spare workers help while all regular workers of a thread are busy. An idle one asks for a job once in this many ticks
- * (`tickMs` in workers.ts), to show that it is alive. Asking at each tick would send Redis more commands.
+ * Spare workers help while all regular workers of a thread are busy. At other times, an idle spare worker asks for a
+ * job only to show that it is alive, whenever this many ticks (`tickMs` in workers.ts) have passed. Asking at each tick
+ * would send Redis more commands.
  */
 const TICKS_PER_SPARE_ASK = 2;
 /**
- * An idle regular worker asks for a job once in this many ticks, if the bus has several partitions. A thread has
- * workers for each partition, so asking at each tick would cost many commands. Three ticks would be too many: they can
- * be as long as a lease, after which a silent worker counts as dead.
+ * If the bus has several partitions, an idle regular worker asks for a job whenever this many ticks have passed. A
+ * thread has workers for each partition, so asking at each tick would cost many commands. But three ticks can be as
+ * long as a lease, and a worker that is silent for that long counts as dead.
  */
 const TICKS_PER_ASK_IF_PARTITIONED = 2;
 /**
- * Minimum workers of a thread for a partition. A subscriber that hangs may keep one worker busy; of four workers, this
- * is only a quarter.
+ * Minimum workers of a thread for each partition. If a subscriber that hangs keeps one of four workers busy, three
+ * still deliver to other subscribers.
  */
 const MIN_WORKERS = 4;
 

@@ -24,15 +24,15 @@ interface WorkersSettings {
   /** Time between two ticks. At each tick, busy workers renew their leases. */
   tickMs: number;
   /**
-   * At every n-th tick, all idle workers ask for jobs; this is n (1 by default). Asking shows that they are alive, and
-   * finds ready jobs for which `wake` was not called.
+   * Idle workers ask for jobs whenever this many ticks have passed; 1 by default. Asking shows that the workers are
+   * alive, and finds ready jobs for which `wake` was not called.
    */
   ticksPerAsk?: number;
 }
 
 /**
- * Returns the interval of ticks, at which workers renew their leases. It is at most a third of a lease, so that a
- * worker that misses two ticks keeps its lease.
+ * Returns the time between two ticks. Workers renew their leases at each tick. The time is at most a third of a lease,
+ * so that a worker that misses two ticks keeps its lease.
  */
 export function tickMs({ acquireTimeoutMs, leaseMs }: Pick<Config, 'acquireTimeoutMs' | 'leaseMs'>): number {
   return Math.min(acquireTimeoutMs, leaseMs / 3);
@@ -57,8 +57,8 @@ export class Workers {
   /** An estimate of how many jobs are ready in Redis. In the next script call, this many idle workers ask for a job. */
   #readyJobs = 1;
   /**
-   * True if all idle workers must ask for a job in the next script call: as a sign of life at a tick, or after a failed
-   * call. The failed call may have assigned jobs to workers in Redis. They get these jobs by asking again.
+   * True if all idle workers must ask for a job in the next script call: at a tick, to show that they are alive, or
+   * after a failed call. Redis may have assigned jobs in the failed call, and workers get such jobs by asking again.
    */
   #allAsk = true;
   #loop: Promise<void> | undefined;

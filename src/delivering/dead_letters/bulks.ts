@@ -5,8 +5,8 @@ import type { Partitions } from '../../store/partitions.ts';
 import type { DeathReason } from '../settlement.ts';
 
 /**
- * The name of the jobs of bulk operations, which retry or purge many dead letters (see Bulks). Their arguments are the
- * owner and the id of the operation, and its step: `count`, or `run` for the retries or purges.
+ * The name of the jobs of bulk operations, which retry or purge many dead letters (see Bulks). A job has three
+ * arguments: the owner of the operation, its id, and the step: `count`, or `run` for the retries or purges.
  */
 export const BULK_JOB = 'bulk';
 
@@ -54,8 +54,8 @@ export class Bulks {
    * Begins a bulk operation, which at first only counts the dead letters that match the filter. Returns false if the
    * owner's present operation is running. In any other state, the new operation replaces it.
    *
-   * If the operation cannot begin in one partition, it is cancelled in all. Otherwise it would treat only a part of the
-   * dead letters.
+   * If the operation cannot begin in one partition, it is cancelled in all. Otherwise it would retry or purge only a
+   * part of the dead letters.
    */
   async begin(owner: string, act: Bulk['act'], filter: BulkFilter): Promise<boolean> {
     if ((await this.#parts(owner)).some(({ state }) => state === 'running')) return false;
@@ -87,8 +87,9 @@ export class Bulks {
     const parts = await this.#parts(owner);
     const [part] = parts;
     if (!part) return undefined;
-    // An operation for all subscribers has a part in each partition. A part may have expired, or an operation that was
-    // begun at the same moment may have replaced it. An operation for some subscribers counts as whole.
+    // An operation for all subscribers has a part in each partition. A part is missing if it has expired, or if another
+    // operation that began at the same moment has replaced it. For an operation for some subscribers, it is not known
+    // how many parts there were, so none counts as missing.
     const isWhole = part.tokens !== undefined || parts.length === this.#partitions.all.length;
     return { ...parts.reduce(together), state: bulkState(parts, isWhole) };
   }
@@ -102,8 +103,8 @@ export class Bulks {
   }
 
   /**
-   * Begins the retries or purges of a bulk operation that has counted its dead letters. Returns false if it is not in
-   * the state `counted`, or if its owner has begun another one since.
+   * Begins the retries or purges of a bulk operation that has counted its dead letters. Returns false if the operation
+   * is not in the state `counted`, or if its owner has begun another operation since.
    */
   async confirm(owner: string, id: string): Promise<boolean> {
     const newest = await this.find(owner);
@@ -113,8 +114,8 @@ export class Bulks {
   }
 
   /**
-   * Stops a bulk operation. Dead letters that it has already retried or purged stay so. Returns false if it has ended
-   * or is already cancelled, or if the owner has begun another one since.
+   * Stops a bulk operation. Dead letters that were already retried or purged are not restored. Returns false if the
+   * operation has ended or is already cancelled, or if the owner has begun another operation since.
    */
   cancel(owner: string, id: string): Promise<boolean> {
     return this.#inAll((partition) => partition.run('cancel_bulk', { owner, id }));
@@ -148,10 +149,11 @@ export function readBulk(record: Record<string, string>): Bulk | undefined {
 }
 
 /**
- * Returns the state of a bulk operation: the first of BULK_STATES that at least one of its parts has. In two cases it
- * is `cancelled` instead:
- * - A part is cancelled and none is running: the cancellation may not have reached all partitions.
- * - A part is missing and none is running or has ended: a confirmed operation would leave out dead letters silently.
+ * Returns the state of a bulk operation: the first of BULK_STATES that at least one of its parts has. But returns
+ * `cancelled` in two cases:
+ * - A part is cancelled, and none is running. Perhaps the cancellation has not reached all partitions.
+ * - A part is missing, and none is running or has ended. If such an operation were confirmed, it would silently leave
+ *   out dead letters.
  */
 function bulkState(parts: readonly Bulk[], isWhole: boolean): BulkState {
   const has = (wanted: BulkState) => parts.some(({ state }) => state === wanted);

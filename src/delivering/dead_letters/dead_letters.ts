@@ -57,8 +57,9 @@ export class DeadLetters {
     for (const partition of this.#partitions.holding(client)) {
       const token = await partition.command((redis, keys) => redis.lindex(keys.dead_letter(id), 0));
       const isOwn = client !== undefined && token !== null && ownerOf(token) === client;
-      // The script deletes the letter if it belongs to the given subscriber or, for root, if no subscriber is given. A
-      // client may also delete letters of its joins: for such a letter, the join is given.
+      // The script deletes only dead letters of the subscriber that it is given. Without a subscriber, as for root, it
+      // deletes any dead letter. A client may also delete the dead letters of its joins. For such a letter, the script
+      // is given the join.
       if ((await this.#purge(partition, isOwn ? token : client, [id])) === 1) return true;
     }
     return false;
@@ -83,7 +84,8 @@ export class DeadLetters {
 
   /**
    * Returns the time (ms) at which the newest dead letter of a subscriber died, or 0 if there is none. A retry of all
-   * letters ignores those that die later. Otherwise it might never end, because a retried letter may die again.
+   * dead letters leaves out those that die after this time. Otherwise it might never end, because a retried letter may
+   * die again.
    */
   async #latest(token: string): Promise<number> {
     const [, diedAt] = await this.#partitions
@@ -93,9 +95,9 @@ export class DeadLetters {
   }
 
   /**
-   * Calls `process` with up to MAX_LETTERS_PER_CALL ids of a subscriber's dead letters that died by `untilMs`, until
-   * none is left or it returns undefined. Returns the sum of the results. `process` must retry or delete the letters:
-   * otherwise it would get the same ids again.
+   * Calls `process` with the ids of a subscriber's dead letters that died by `untilMs`, up to MAX_LETTERS_PER_CALL at a
+   * time. Ends when none is left, or when `process` returns undefined. Returns the sum of the results. `process` must
+   * retry or delete the letters: otherwise it would get the same ids again.
    */
   async #bySlices(
     token: string,

@@ -73,7 +73,7 @@ export class CallbackHosts {
     host.dispatcher.dispatch({ ...request, origin: host.origin }, handler);
   }
 
-  /** As `dispatch`, but over a connection that is opened for this request, and closed after it. */
+  /** Like `dispatch`, but over a connection that is opened for this request, and closed after it. */
   dispatchAlone(
     host: CallbackHost,
     request: Omit<Dispatcher.DispatchOptions, 'origin'>,
@@ -107,8 +107,8 @@ export class CallbackHosts {
     this.#open++;
     socket.once('close', () => {
       this.#open--;
-      // When the last connection closes, the dispatcher is dropped: undici would keep objects for closed connections in
-      // it.
+      // When the last connection closes, the dispatcher is dropped. Otherwise undici would keep objects for closed
+      // connections in the dispatcher.
       if (--host.open === 0) this.#closeConnections(host);
     });
     if (this.#open > this.#maxKept) this.#closeLeastRecentlyUsed(host);

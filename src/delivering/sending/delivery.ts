@@ -46,10 +46,12 @@ export class Delivery {
   }
 
   /**
-   * Sends a batch to the callback, and once more if `keptConnectionClosed`. `notice` is sent as a header, and `atMs` is
-   * the time in the signature. Resolves with the outcome, at the latest ANSWER_WAIT_MS (delivery_exchange.ts) after the
-   * time limit for deliveries. If `signal` is aborted, resolves at once. Throws RangeError if an event or the signing
-   * secret is unreadable, and TypeError if the callback is not a URL.
+   * Sends a batch to the callback. If a kept connection is closed before the answer (`keptConnectionClosed`), sends the
+   * batch once more. `notice` is sent as a header, and `atMs` is the time in the signature.
+   *
+   * Resolves with the outcome, at the latest ANSWER_WAIT_MS (delivery_exchange.ts) after the time limit for deliveries.
+   * If `signal` is aborted, resolves at once. Throws RangeError if an event or the signing secret is unreadable, and
+   * TypeError if the callback is not a URL.
    */
   deliver(
     batch: Batch,

@@ -104,12 +104,16 @@ function reporting(
 }
 
 /**
- * Makes `read()` return at most SLICE_BYTES, and nothing after undici has closed the connection. Otherwise undici would
- * go on to parse bytes of an answer that it has refused. Also notes errors for `keptConnectionClosed`.
+ * Makes `read()` return at most SLICE_BYTES at a time, and nothing once undici has closed the connection. Otherwise
+ * undici would go on to parse bytes of an answer that it has refused. Also collects the errors for which
+ * `keptConnectionClosed` returns true.
  */
 function readInSlices(socket: Socket): void {
   const read = socket.read.bind(socket);
-  /** Bytes that were sent before the last byte of an answer arrived. Infinity if none has arrived. */
+  /**
+   * Number of bytes that had been sent when the last byte of an answer arrived. Infinity before the first answer. If
+   * more was sent since, a request is waiting for its answer.
+   */
   let answeredBytes = Number.POSITIVE_INFINITY;
   socket.read = (size = Math.min(socket.readableLength, SLICE_BYTES)) => {
     const bytes = socket.destroyed ? null : read(size);
@@ -122,16 +126,18 @@ function readInSlices(socket: Socket): void {
 }
 
 /**
- * Returns whether a request failed because the other side closed a kept connection (one that had carried others) before
- * a byte of the answer. Most likely that side took it for idle, and has not seen the request.
+ * Returns whether a request failed because the other side closed a connection that had carried earlier requests, before
+ * it sent any byte of the answer. Most likely the other side closed the connection as idle, and has not seen the
+ * request.
  */
 export function keptConnectionClosed(error: Error): boolean {
   return keptClosed.has(error);
 }
 
 /**
- * Returns a connector to ports and addresses that the policy accepts. It checks the port, and an IP address in the URL.
- * For a host name undici calls `lookup`, which checks the addresses found.
+ * Returns a connector that connects only to ports and addresses that the policy accepts. The connector itself checks
+ * the port and, if the URL contains one, the IP address. If the URL has a host name, undici calls `lookup`, which
+ * checks the addresses of the host.
  */
 function connector(options: buildConnector.BuildOptions, policy: CallbackPolicy): buildConnector.connector {
   const by = (protocol: string) => buildConnector({ ...options, lookup: lookupBy(policy, protocol) });

@@ -41,10 +41,10 @@ export type DeliveryOutcome = { accepted: true; status: number } | FailedDeliver
 type Headers = Record<string, string | string[] | undefined>;
 
 /**
- * One request to a callback, and its answer. A 2xx status decides the outcome at once. With any other status, the
- * outcome includes the beginning of the answer's body, so the delivery waits for it, up to ANSWER_WAIT_MS. After any
- * status, the rest of the body is read for up to a second, so that the connection can be used again. If a kept
- * connection is closed before the answer, the request is sent once more, within the same time limit.
+ * One request to a callback, and its answer. A 2xx status decides the outcome at once. After any other status, the
+ * delivery waits up to ANSWER_WAIT_MS for the beginning of the answer's body, and includes it in the outcome. The rest
+ * of the body is read for up to a second, so that the connection can be used again. If a kept connection is closed
+ * before the answer, the request is sent once more, within the same time limit.
  */
 export class Exchange implements Dispatcher.DispatchHandler, UnfinishedAnswer {
   readonly subscriber: string;
@@ -54,7 +54,10 @@ export class Exchange implements Dispatcher.DispatchHandler, UnfinishedAnswer {
   readonly #onAbort = () =>
     this.#cancel({ accepted: false, reason: 'the worker is stopping, or has lost its lease', aborted: true });
   readonly #outcome = Promise.withResolvers<DeliveryOutcome>();
-  /** Sends the request once more, over a new connection. Undefined if that was done. */
+  /**
+   * Sends the request once more, over a new connection. Undefined after the first failure, so that the request is sent
+   * twice at most.
+   */
   #sendAgain: (() => void) | undefined;
   #controller: Dispatcher.DispatchController | undefined;
   #over = false;
@@ -151,8 +154,8 @@ export class Exchange implements Dispatcher.DispatchHandler, UnfinishedAnswer {
   }
 
   /**
-   * Ends the exchange; later calls do nothing. The outcome is, in this order: one that was decided before, a refusal (a
-   * status of 300 or more) that has begun to arrive, `outcome`.
+   * Ends the exchange; later calls do nothing. `outcome` counts only if no outcome was decided before, and no refusal
+   * (a status of 300 or more) has begun to arrive.
    */
   #end(outcome: DeliveryOutcome): void {
     if (this.#over) return;
