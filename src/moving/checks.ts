@@ -59,8 +59,8 @@ export async function runningProcesses(source: Partition): Promise<string | unde
 }
 
 /**
- * Returns the addresses of connections that look like those of web processes, which must not run during a move. The
- * last command of such a connection was a script call or WAIT, which web processes often send.
+ * Returns the addresses of connections that look like those of web processes: their last command was a script call or
+ * WAIT, which web processes often send. No web process may run during a move.
  */
 export async function scriptCallers({ control }: Partitions): Promise<string[]> {
   const others = await otherConnections(control);

@@ -32,8 +32,8 @@ export async function* copyKeys(moving: Moving): AsyncGenerator<number> {
 }
 
 /**
- * Stores the totals of each partition: number and bytes of the delayed events of each of these clients, and the number
- * of records in all delivery logs.
+ * Stores totals in each partition: the number of records in all delivery logs and, for each of these clients, the
+ * number and the bytes of its delayed events.
  */
 async function addUp({ all }: Partitions, clients: readonly string[]): Promise<void> {
   for (const partition of all) {
@@ -98,9 +98,9 @@ function clearing(
 }
 
 /**
- * Decides which partition gets which elements of a key. If `whole` is given, each of its partitions gets all of them.
- * Otherwise the rule in ROWS divides them: for example, an element about a subscriber goes to the subscriber's
- * partition.
+ * Decides which partition gets which elements of a key. If `whole` is given, each partition in `whole` gets all
+ * elements. Otherwise the rule in ROWS divides the elements: for example, an element about a subscriber goes to the
+ * subscriber's partition.
  */
 async function sharesOf(
   moving: Moving,
@@ -148,9 +148,9 @@ function add(writes: Writes, partition: Partition, command: Command): void {
 }
 
 /**
- * Adds the time of expiry (ms since 1970; negative for none) to the `commands` that write a key, so that Redis does
- * both in one step. If the move stopped between two steps, the copy would never expire, and a former secret, for
- * example, would stay valid.
+ * Adds the expiry of a key (ms since 1970; negative for none) to the `commands` that write the key, so that Redis does
+ * both in one step. With two steps, a move that stopped between them would leave a copy that never expires. For
+ * example, a former secret would stay valid.
  */
 function expiring(type: string, key: string, commands: Command[], expiresMs: number): Command[] {
   if (expiresMs < 0) return commands;

@@ -5,7 +5,9 @@ import type { Partitions } from '../store/partitions.ts';
 import { LENGTH } from './groups.ts';
 import { scanned } from './scanning.ts';
 
-/** The approximate number of keys of a bus, and the exact numbers of keys and elements for each name in COUNTED. */
+/**
+ * The approximate number of all keys of a bus and, for each name in COUNTED, the exact numbers of keys and elements.
+ */
 export interface KeyCounts {
   keys: number;
   counts: Map<KeyName, { keys: number; elements: number }>;
@@ -81,8 +83,9 @@ function isCounted({ name, parts: [q] }: FoundKey): boolean {
 }
 
 /**
- * Returns the number for the text of each row of COUNTED, such as `events in batches`. The events in a batch or dead
- * letter are the elements of a list without the first HEADER_LENGTH. A delivery log has two elements for each record.
+ * Returns the number for each row of COUNTED, by the text of the row, such as `events in batches`. The list of a batch
+ * or dead letter begins with HEADER_LENGTH elements that are not events. A delivery log has two elements for each
+ * record.
  */
 export function countsIn({ counts }: KeyCounts): Map<string, number> {
   return new Map(

@@ -37,8 +37,8 @@ interface Move {
 }
 
 /**
- * How much the source and the target have of each kind of data. The list is empty if an earlier run has already found
- * both equal.
+ * For each kind of data, such as topics, how many the source and the target have. Empty if an earlier run has already
+ * found that the numbers are equal.
  */
 export type Comparison = { what: string; source: number; target: number }[];
 
@@ -76,8 +76,9 @@ async function moveAll(parts: Move): Promise<Comparison> {
   await refuseSecondRun(source);
   const stored = await begunOrNew(parts);
   if (stored.doneMs !== undefined) {
-    // An earlier run has moved all data. If the target still has the text of a move (`fillingText`) in place of its
-    // number of partitions, that run was cut off before it stored the number. So this run stores it.
+    // An earlier run has moved all data. But perhaps it was cut off before its last step, which stores the target's
+    // number of partitions. Until then, the target has another text instead (`fillingText`). So this run stores the
+    // number.
     if ((await readCount(target)) !== fillingText(stored))
       throw new BootError(`This bus was moved to ${stored.to} already.`);
     await storeCount(target, String(stored.partitions));
@@ -166,8 +167,8 @@ function compare(source: KeyCounts, target: KeyCounts): Comparison {
 }
 
 /**
- * Lets processes start on the target. They can start as soon as it has the number of partitions, so this number is
- * stored last. Before that, the source records that the move is done, so that a repeated `bin/move` does not copy old
+ * Lets processes start on the target, which they can do as soon as the target has its number of partitions. So before
+ * this number is stored, the source must record that the move is done. Otherwise a repeated `bin/move` might copy old
  * data over new data.
  */
 async function finish({ source, target }: Move, stored: StoredMove): Promise<void> {

@@ -78,8 +78,8 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
   batches_open: bySubscriber,
   batches_room: bySubscriber,
   batches_run: toAll,
-  // The field '' is no batch, and every partition gets it. Its long value makes Redis store the hash as a table, which
-  // is faster to search.
+  // The field '' is not a batch, and every partition gets it. Its long value makes Redis store the hash as a table
+  // instead of a list, in which each look-up is slow.
   batches_closed: { split: ([bid]) => (bid === '' ? 'all' : ofBatch(bid)) },
   batches_current: toSubscriber,
   batches_index: byBatch,

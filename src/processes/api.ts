@@ -84,8 +84,8 @@ export interface ApiParts {
 
 /**
  * Makes everything that a web process serves. Returns:
- * - `routesIn`: a function that returns the routes of the API in a dialect: with the formats of this bus or with those
- *   of the Ruby Routemaster;
+ * - `routesIn`: a function that returns the routes of the API in a dialect (the formats of this bus, or those of the
+ *   Ruby Routemaster);
  * - `pages`: the routes of the console;
  * - the objects that are needed for every request, such as `authentication`.
  */
@@ -220,8 +220,8 @@ function limitsOf(config: Config, guard: StorageGuard) {
 
 /**
  * Returns a function that counts the deliveries that may begin now or within ROUTEMASTER_SCALING_DEADLINE. Partitions
- * that cannot be reached are not counted. Hosting platforms read the number at `/pulse/scaling`, and decide by it how
- * many processes to run.
+ * that cannot be reached are not counted. Hosting platforms read the number at `/pulse/scaling` to decide how many
+ * processes to run.
  */
 function dueDeliveries(partitions: Partitions, config: Config): () => Promise<number> {
   return async () => {

@@ -18,7 +18,7 @@ import { environmentFor, environmentOfBus } from './usage.ts';
 const MIN_TOKEN_LENGTH = 16;
 
 /**
- * Returns what a takeover of the Redis at `url` would find; without `url`, of the Redis that the environment names.
+ * Returns what a takeover would find in the Redis at `url` or, without `url`, in the Redis that the environment names.
  * Changes nothing. Calls `tell` every few seconds with a line that describes the progress. Throws BootError if there is
  * nothing that could be taken over, or if Redis cannot be read.
  */

@@ -15,9 +15,9 @@ export function endWithUsage(command: 'move' | 'takeover', problem?: string): ne
 }
 
 /**
- * Returns the environment from which a command of bin/ reads the configuration. `url` is the URL of Redis. The
- * configuration demands a root key, but the commands need none, so a placeholder replaces a missing one. In production
- * the placeholder would be refused as too weak, so NODE_ENV and RACK_ENV are left out.
+ * Returns the environment from which a command of bin/ reads the configuration. `url` is the URL of Redis. The commands
+ * need no root key, but the configuration demands one, so a placeholder replaces a missing key. NODE_ENV and RACK_ENV
+ * are left out, because in production the placeholder would be refused as too weak.
  */
 export function environmentFor(url: string | undefined, env = process.env): NodeJS.ProcessEnv {
   const ofBus = environmentOfBus(url, env);

@@ -64,9 +64,8 @@ export async function serve(config: Config, log: Log): Promise<void> {
   const server = new HttpServer((request, response) => app(request, response), config, parts.budget);
   onStop(log, async () => {
     await server.close(STOP_GRACE_MS);
-    // A process that is not ready must store nothing: Redis is not prepared, and may lack the data that
-    // ROUTEMASTER_REQUIRE_DATA demands. The counts of this process are lost, but they are only of calls that it
-    // refused.
+    // A process that is not ready must write nothing: Redis may lack the data that ROUTEMASTER_REQUIRE_DATA demands.
+    // The process has only counted calls that it refused, so little is lost.
     if (isReady) {
       recorder.processStopped('web');
       await counters.stop();
@@ -77,9 +76,10 @@ export async function serve(config: Config, log: Log): Promise<void> {
   });
   const booting = boot(partitions, config, log).then(({ compatibility }) => {
     if (compatibility === 'none') refuseShortTokens(config);
-    // A bus that has taken over from a Ruby Routemaster answers like one, unless a setting decides otherwise. The
-    // process learns only now, from Redis, whether this is so. It can still change its answers: so far it has answered
-    // only health checks, and has refused all other calls or redirected them to https.
+    // After a takeover from a Ruby Routemaster, the bus answers as the Ruby Routemaster did, unless a setting decides
+    // otherwise. The process learns only now, from Redis, whether there was a takeover. It can still change its
+    // answers: until now it has answered only health checks, and has refused all other calls or redirected them to
+    // https.
     if (compatibility !== assumed) app = appIn(compatibility);
     log.info({ compatibility }, COMPATIBILITY_NOTE[compatibility]);
     isReady = true;

@@ -6,8 +6,7 @@ import { BootError } from '../errors.ts';
 import { type Log, logged } from '../log.ts';
 
 /**
- * A process that has run for longer than this has started well. If it dies, its replacement starts after the shortest
- * wait again.
+ * If a process has run for longer than this when it dies, the wait before a replacement starts is the shortest again.
  */
 const STEADY_MS = 10_000;
 
@@ -58,8 +57,8 @@ export class WebProcesses {
   async #exited(worker: Worker, code: number, signal: string): Promise<void> {
     if (this.#stopping.signal.aborted) return;
     this.#log.error({ child: worker.process.pid, code, signal }, 'a web process died');
-    // A wrong setting, for example, ends a process with a BootError. A new process would end in the same way. So all
-    // processes end, unless one of them still serves requests.
+    // If a setting is wrong, for example, a process ends with a BootError. A new process would end in the same way. So
+    // all processes end, unless one of them still serves requests.
     if (BootError.isExitCode(code) && this.#listening.size === 0) {
       await this.stop();
       await logged();
