@@ -63,9 +63,9 @@ export function nodeListener(deliveries: Deliveries) {
 }
 
 function write(request: NodeRequest, response: NodeResponse, { status, headers, body }: Answer): void {
-  // The connection must close if a part of the body is unread, because that part would be taken for the next request.
-  // It must also close after `server.close()`, which ends only idle connections. Otherwise the server would wait until
-  // this connection has been idle for six seconds.
+  // If a part of the body is unread, the connection must close: Node would take that part for the next request. The
+  // connection must also close after `server.close()`, which ends only idle connections. Otherwise the server would
+  // wait until this connection has been idle for six seconds.
   const isRead = request.complete || request.readableEnded;
   // Node sets the property `server` of each connection that a server has accepted. Node's types lack this property.
   const { server } = (request.socket ?? {}) as { server?: { listening?: boolean } };

@@ -4,7 +4,7 @@ import type { Handler } from './receiver.ts';
 
 /**
  * Stores dirty URLs: those that have had an event since they were last handled. Each delivery with an event of a URL
- * gives it a new version. By the version, `clean` notices an event that came while the URL was being handled.
+ * gives the URL a new version. By the version, `clean` notices an event that came while the URL was being handled.
  */
 export interface DirtyStore {
   /** Makes URLs dirty, each with a new version. `times` has the time of each URL's newest event. */
@@ -70,7 +70,7 @@ function newestTimes(events: readonly ReceivedEvent[]): Map<string, number> {
   return times;
 }
 
-/** Stores dirty URLs in the memory of one process. Those that are not swept when it ends are lost. */
+/** Stores dirty URLs in the memory of one process. When the process ends, URLs that were not handled are lost. */
 export class MemoryDirtyStore implements DirtyStore {
   readonly #urls = new Map<string, number>();
   #versions = 0;
@@ -92,9 +92,9 @@ export class MemoryDirtyStore implements DirtyStore {
   }
 }
 
-// The version of a URL is Redis's time in ms, with microseconds as the fraction, so no version comes twice. A counter
-// for each URL would begin at 1 again once the URL is clean. A slow sweep that has read the earlier version 1 could
-// then remove the new version 1.
+// The version of a URL is Redis's time in ms, with microseconds as the fraction, so no version is used twice. A counter
+// for each URL would begin at 1 again after the URL was removed. A slow sweep that had read the old version 1 could
+// then remove the URL although its version 1 is new.
 const MARK = `
 local time = redis.call('TIME')
 local now = time[1] * 1000 + time[2] / 1000

@@ -36,8 +36,8 @@ export interface Receiver {
 export function createReceiver<Topics = Record<string, unknown>>(
   options: ReceiverOptions<NoInfer<Topics>>,
 ): Receiver {
-  // The cast is for the compiler: the handlers take data of the types in `Topics`, but `Deliveries` hands them data of
-  // any type. Nothing checks the data of received events.
+  // The cast is for the compiler: the handlers take data of the types in `Topics`, but `Deliveries` passes data of the
+  // type `unknown`. Nothing checks whether the data of an event has the type that `Topics` says.
   const deliveries = new Deliveries(options as unknown as ReceiverOptions);
   const listener = nodeListener(deliveries);
   // Compilers accept `createServer(receiver.node)`, without the parentheses of `node()`. The server would then call

@@ -80,7 +80,7 @@ export interface Answer {
   body: string;
 }
 
-/** All options. The type makes the compiler refuse this list if an option is missing. */
+/** All options. With this type, the compiler reports an option that is missing in the list. */
 const OPTIONS: Record<keyof ReceiverOptions, true> = {
   uuid: true,
   signingSecret: true,
@@ -111,8 +111,8 @@ export class Deliveries {
   /** When each reason for a refusal was last printed. There are only five reasons, so the map stays small. */
   readonly #warnedAtMs = new Map<string, number>();
   /**
-   * The topics whose lack of a handler was reported. A topic is added only for a genuine delivery, so strangers cannot
-   * fill the set.
+   * The topics without a handler for which a warning was printed. Only genuine deliveries add a topic, so strangers
+   * cannot fill the set.
    */
   readonly #ignoredTopics = new Set([TEST_TOPIC]);
 
@@ -221,8 +221,8 @@ export class Deliveries {
   }
 
   /**
-   * Answers a repeat of a handled delivery. It may bring a new drop notice, which the bus sends with the next attempt
-   * of any batch.
+   * Answers a repeat of a delivery that was handled. The repeat may bring a new drop notice, because the bus sends a
+   * notice with the next attempt at any batch.
    */
   async #repeated(delivery: Delivery): Promise<Answer> {
     try {
@@ -283,7 +283,7 @@ export class EventsFailed extends Error {
   }
 }
 
-/** This text has at most 100 characters, because `rtm doctor` cuts off the rest of a receiver's answer. */
+/** This text has at most 100 characters, because `rtm doctor` shows no more of a receiver's answer. */
 const ALREADY_READ =
   'something else has read the body: put the receiver before what does, such as express.json()';
 const ACCEPTED: Answer = { status: 204, headers: {}, body: '' };

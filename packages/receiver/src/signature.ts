@@ -29,7 +29,7 @@ interface SignedHeaders {
   signature: string | undefined;
 }
 
-/** Checks a signature that was decoded from Base64, without its version (`v1,` or `v1a,`). */
+/** Checks one signature: its bytes, decoded from Base64, without the version (`v1,` or `v1a,`). */
 type Check = (signature: Buffer) => boolean;
 
 interface Verifier {
