@@ -18,14 +18,14 @@ import { lastingShortage, measureOldest, measureShortage, type Shortage } from '
 
 /** Maximum batches and dead letters that one script call drops; 300 take Redis a few milliseconds. */
 const MAX_SLICE = 300;
-/** Maximum delivery logs (each has records of one subscriber) that one script call deletes. */
+/** Maximum delivery logs (records of a subscriber's past batches) that one script call deletes. */
 const MAX_LOGS = 10;
 
 /** Minimum time between two log lines saying that dropping batches would not free enough memory. */
 const COMPLAIN_EVERY_MS = 60_000;
 /**
- * If dropping batches does not help, the job rests for this many times as long as its measurement took, and then
- * measures again. Each refused publish queues the job, so without rests the measurements would keep Redis busy.
+ * If dropping batches does not help, the job rests for this many times as long as its measurement took. Each refused
+ * publish queues the job again, so without rests the measurements would keep Redis busy.
  */
 const REST_TIMES = 10;
 
@@ -34,8 +34,8 @@ type Drops = Omit<DropNotice, 'topics'>;
 type Dropped = Reply<'autodrop'>['drops'][number];
 
 /**
- * How far the script has counted the events of a large batch by topic. The counting takes several calls. Then the
- * script drops the batch, and the counts tell the subscriber what it misses.
+ * The progress of the script with a large batch. Several calls count the events of the batch by topic, and the last of
+ * these calls drops the batch. The counts tell the subscriber what it misses.
  */
 type Begun = Omit<Arguments<'autodrop'>, 'orders' | 'deliveryLog'>;
 
@@ -44,13 +44,13 @@ type AutodropParts = Omit<JobParts, 'config' | 'oneAtATime' | 'stopping'>;
 type AutodropLimits = MemoryLimits & Pick<Config, 'deliveryLog' | 'dropPolicy'>;
 
 /**
- * The `autodrop` job frees memory when Redis stores more than the bus permits (the high mark). It ends, if possible,
- * when Redis stores no more than a lower limit (the low mark). It drops records of the delivery log first, then dead
- * letters and batches, and delayed events last. If dropping all of these would not free enough (see shortage.ts), it
- * drops only records of the delivery log, and logs an error.
+ * The `autodrop` job frees memory when Redis stores more than the bus permits (the high mark), until it stores no more
+ * than a lower limit (the low mark). It drops records of the delivery log first, then dead letters and batches, and
+ * delayed events last. If all of these would not free enough (see shortage.ts), it drops only records of the delivery
+ * log, and logs an error.
  *
  * The policy `fair`, the default, takes dead letters and batches only from the clients that hold most. The policy
- * `oldest` takes the oldest, whoever has them. Each partition has its own job, which drops only data of this partition.
+ * `oldest` takes the oldest of all clients. Each partition has its own job, which drops only data of this partition.
  */
 export class Autodrop {
   readonly #parts: AutodropParts;
@@ -123,8 +123,8 @@ export class Autodrop {
 
   /**
    * Drops dead letters and batches by a plan, until Redis stores at most `target` bytes or the plan is done. Never
-   * drops more than planned, because the measured memory may include a large buffer of a connection, which is gone a
-   * second later. `run` measures again afterwards.
+   * drops more than planned: the measured memory may include a large buffer of a connection, which is gone a second
+   * later. `run` measures again afterwards.
    */
   async *#dropDownTo(target: number, shortage: Shortage, signal: AbortSignal): AsyncGenerator<Dropped> {
     let plan = await this.#plan(shortage, shortage.memory.used - target, signal);
@@ -137,8 +137,8 @@ export class Autodrop {
         deliveryLog: this.#limits.deliveryLog,
       });
       begun = rest;
-      // For a spent order (`isSpent`), nothing more can be dropped, for example because workers are delivering all
-      // batches that are left. Infinity removes the order from the plan.
+      // `isSpent` means that nothing more can be dropped for an order, for example because workers are delivering all
+      // batches that are left. Infinity removes such an order from the plan.
       const dropped = orders.map(({ deleted, isSpent }) => (isSpent ? Number.POSITIVE_INFINITY : deleted));
       plan = withoutDropped(plan, dropped);
       yield* drops;
@@ -147,8 +147,8 @@ export class Autodrop {
 
   /**
    * Returns what this partition must drop, so that all partitions in its Redis together free `freeBytes`. With the
-   * policy `fair`, there is one plan for all these partitions. From this plan, each partition takes the drop orders for
-   * its own subscribers. With `oldest`, each partition drops in proportion to the bytes that it holds.
+   * policy `fair`, one plan covers all these partitions, and this partition carries out the orders for its own
+   * subscribers. With `oldest`, each partition drops in proportion to the bytes that it holds.
    */
   async #plan({ holdings, own }: Shortage, freeBytes: number, signal: AbortSignal): Promise<DropOrder[]> {
     if (this.#limits.dropPolicy === 'oldest') {
@@ -161,9 +161,9 @@ export class Autodrop {
     const orders: DropOrder[] = [];
     for (const { token, bytes } of fairLosses(holdings, freeBytes)) {
       if (!tokens.has(token)) continue;
-      // Count how many of the oldest batches have `bytes` together. A number calculated from the mean size would be too
-      // low if the oldest batches are small: 2,000 small batches before 20 large ones would take 16 plans of a second
-      // each.
+      // Count the oldest batches that have `bytes` bytes together. Dividing `bytes` by the mean size of a batch would
+      // give too few if the oldest batches are small: with 2,000 small batches before 20 large ones, it would take 16
+      // plans of a second each.
       const { batches } = await measureOldest(this.#parts.partition, token, bytes, signal);
       if (batches > 0) orders.push({ token, maxDeleted: batches });
     }

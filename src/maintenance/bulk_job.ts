@@ -22,8 +22,8 @@ const REST_MS = 20;
  */
 const SHORT_MS = 5000;
 /**
- * Maximum dead letters that one script call counts (COUNTED), or retries or purges (CHANGED). A call takes Redis a few
- * milliseconds.
+ * Maximum dead letters in one script call: COUNTED if it counts them, and CHANGED if it retries or purges them. A call
+ * takes Redis a few milliseconds.
  */
 const COUNTED = 1000;
 const CHANGED = 100;
@@ -59,9 +59,9 @@ export function bulkJob({ partition, config, recorder, stopping, log }: BulkJobP
             return triedAgainIn(REST_MS);
           state = await step(String(owner), part);
         }
-        // Read in Redis where to go on, unless the operation is over. The state `next` means that another subscriber
-        // follows. The state `lost` means that this call changed nothing: another worker has finished this subscriber,
-        // or the operation was cancelled or replaced.
+        // Read in Redis where to go on, unless the operation is over. In the state `next`, another subscriber follows.
+        // In the state `lost`, this script call changed nothing, because another worker has finished this subscriber,
+        // or because the operation was cancelled or replaced.
         part = state === 'over' ? undefined : await read();
       }
     } catch (error) {
@@ -85,8 +85,8 @@ export function bulkJob({ partition, config, recorder, stopping, log }: BulkJobP
 
 /**
  * Returns what is left of a bulk operation in this partition. `tokens` has the tokens of the subscribers whose dead
- * letters must be counted, retried or purged; the one at `tokenIndex` is next. Returns undefined if the operation is
- * over, waits for its owner's confirmation, or was replaced by a newer one.
+ * letters must be counted, retried or purged. The next subscriber is at `tokenIndex`. Returns undefined if the
+ * operation is over, waits for its owner's confirmation, or was replaced by a newer one.
  */
 async function partOf(partition: Partition, owner: string, id: string): Promise<Part | undefined> {
   const record = await partition.command((redis, keys) => redis.hgetall(keys.bulk(owner)));

@@ -4,11 +4,11 @@ import { type MemoryLimits, staysAbove } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
 import { bytesOf, fairLosses, firstDropOrders, withoutDropped } from './fair_share.ts';
 
-/** Maximum events and topics of one script call. Dropping 500 events of 100 topics takes Redis about 3 ms. */
+/** Maximum events and topics of one script call. Dropping 500 events of 100 topics together takes Redis about 3 ms. */
 const MAX_DROPPED = 500;
 const MAX_TOPICS = 100;
 
-/** What a topic holds in delayed events: their number, and the bytes that they take. `client` owns the topic. */
+/** The number and the bytes of a topic's delayed events. `client` owns the topic. */
 export interface DelayedHolding {
   topic: string;
   client: string;
@@ -33,9 +33,9 @@ export async function delayedHoldings(partition: Partition): Promise<DelayedHold
 }
 
 /**
- * Returns for each topic how many of its delayed events must be dropped, so that together they free `freeBytes`. Only
- * clients that hold more than their fair share (fair_share.ts) lose events. Each of them loses the same percentage of
- * the events of each of its topics.
+ * Returns how many delayed events of each topic must be dropped, so that `freeBytes` become free in all. Only clients
+ * that hold more than their fair share (fair_share.ts) lose events. Such a client loses the same percentage of events
+ * in each of its topics.
  */
 export function delayedDropOrders(
   holdings: readonly DelayedHolding[],

@@ -9,8 +9,8 @@ export interface Holding {
 }
 
 /**
- * An order to drop up to `maxDeleted` dead letters and batches of the subscriber `token`, or of all subscribers if it
- * is undefined. The oldest dead letters are dropped first, then the oldest batches.
+ * An order to drop up to `maxDeleted` dead letters and batches of the subscriber `token`, or of all subscribers if
+ * there is no `token`. The oldest dead letters are dropped first, then the oldest batches.
  */
 export interface DropOrder {
   token?: string;
@@ -46,8 +46,8 @@ export function fairLosses(holdings: readonly Pick<Holding, 'token' | 'bytes'>[]
 }
 
 /**
- * Returns the fair share: the bytes that each client may keep. If all clients drop what they hold above it, `freeBytes`
- * become free. Returns 0 if everything must be dropped.
+ * Returns the fair share: the bytes that each client may keep. If all clients drop what they hold above this share,
+ * `freeBytes` become free. Returns 0 if everything must be dropped.
  */
 function fairShare(largestFirst: readonly number[], freeBytes: number): number {
   let sum = 0;
@@ -70,8 +70,8 @@ export function dropOrderOfOldest(holdings: readonly Holding[], freeBytes: numbe
 }
 
 /**
- * Returns the first drop orders of a plan, until their `maxDeleted` add up to `max`. The last one is made smaller if it
- * would exceed `max`. So a long plan is carried out in parts.
+ * Returns the first drop orders of a plan: enough to drop `max` items, or all if they drop fewer. Reduces the last of
+ * these orders if it would exceed `max`.
  */
 export function firstDropOrders<Order extends { maxDeleted: number }>(
   plan: readonly Order[],
@@ -89,8 +89,8 @@ export function firstDropOrders<Order extends { maxDeleted: number }>(
 }
 
 /**
- * Returns the drop orders of a plan that are not yet fulfilled. The `maxDeleted` of each is reduced by what was dropped
- * for it: `dropped[i]` for `plan[i]`.
+ * Returns the drop orders of a plan that are not yet fulfilled. `dropped[i]` items were dropped for `plan[i]`, so its
+ * `maxDeleted` is reduced by this number.
  */
 export function withoutDropped<Order extends { maxDeleted: number }>(
   plan: readonly Order[],

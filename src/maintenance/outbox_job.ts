@@ -24,8 +24,9 @@ interface OutboxJobParts {
 
 /**
  * Returns the handler of the job `outbox`. An entry of an outbox says what is to be done in another partition, and the
- * job moves the entry there. Entries for a slow partition go to a separate list, so that they do not hold up other
- * entries. A second `outbox` job moves that list; its argument is the slow partition's index in `Partitions.all`.
+ * job moves the entry there. Entries for a slow partition are moved to a separate list, so that they do not hold up
+ * other entries. Another `outbox` job empties that list; its argument is the slow partition's index in
+ * `Partitions.all`.
  */
 export function outboxJob({ partition, partitions, outbox, leaseMs, onFull, log }: OutboxJobParts) {
   return lastingJob(async ({ worker, lease, job }, signal) => {

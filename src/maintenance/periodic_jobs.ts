@@ -14,7 +14,10 @@ import { sweepJob } from './sweep_job.ts';
 export interface PeriodicJob {
   /** The name of the job. The queue has at most one periodic job of a name. */
   name: string;
-  /** Interval (ms) at which each process queues the job, for the first time soon after its start. 0 means never. */
+  /**
+   * Interval (ms) at which each process queues the job. The first time is soon after the process has started. 0 means
+   * never.
+   */
   everyMs: number;
   /** True if a starting process queues the job in all partitions immediately, not in one after the other. */
   isUrgent?: boolean;

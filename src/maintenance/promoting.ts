@@ -13,7 +13,7 @@ interface Promoted {
   nextDueMs: number | undefined;
   /**
    * For each kind in AGENDA (delayed events, triggers and join keys), the time until its first entry is due. 0 if the
-   * entry is due now, undefined if there is no entry.
+   * entry is due already, undefined if there is no entry.
    */
   agendaDueMs: Record<AgendaKind, number | undefined>;
 }

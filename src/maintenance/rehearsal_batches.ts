@@ -5,9 +5,10 @@ import type { Commands, Partition } from '../store/partition.ts';
 const KEYS_PER_SCAN = 300;
 
 /**
- * What a takeover of a Ruby Routemaster's Redis would find there. In `batches`, `count` is the number of all batches,
- * and `events` the number of their events. No job would deliver the `jobless` batches. The `unindexed` ones are missing
- * in `batches:index`. The `unreadable` ones do not begin with a subscriber, a time and a number of attempts.
+ * The batches that a takeover of a Ruby Routemaster's Redis would find: `count` batches with `events` events in all.
+ * - `jobless` batches have no job that would deliver them.
+ * - `unindexed` batches are missing in `batches:index`.
+ * - `unreadable` batches do not begin with a subscriber, a time and a number of attempts.
  */
 export interface FoundBatches {
   batches: { count: number; events: number; jobless: number; unindexed: number; unreadable: number };
@@ -18,8 +19,8 @@ export interface FoundBatches {
 }
 
 /**
- * Reads the batches that a takeover would convert. `progressOf(total)` returns a function that is called now and then
- * with the number of batches read so far. `total` is the number of entries in `batches:index`.
+ * Reads the batches that a takeover would convert. `progressOf` gets the number of entries in `batches:index`. It
+ * returns a function that is called now and then with the number of batches read so far.
  */
 export async function readBatches(
   partition: Partition,

@@ -17,14 +17,14 @@ export interface EnvironmentNotes {
 const MAX_LISTED = 20;
 
 /**
- * Bytes that a takeover adds to each batch of a Ruby Routemaster: 125 for the entry in the subscriber's index, and 90
- * more if a first delivery fails. (60,000 batches of one event took 37.8 MB before the takeover, 45.4 after it, and
- * 51.1 when all had failed.)
+ * Bytes that a takeover adds to each batch of a Ruby Routemaster, rounded up: about 125 for the entry in the
+ * subscriber's index, and 95 more if the first delivery fails. (60,000 batches of one event took 37.8 MB before the
+ * takeover, 45.4 MB after it, and 51.1 MB when all had failed.)
  */
 const BYTES_A_BATCH = 250;
 /**
- * Bytes that Redis needs for each missing job, and for each missing entry in `batches:index`. (30,000 jobs took 6.0 MB,
- * and 30,000 entries 3.8 MB.)
+ * Bytes that a takeover adds, at most, for each missing job and for each missing entry in `batches:index`. (30,000 jobs
+ * took 6.0 MB, and 30,000 entries 3.8 MB.)
  */
 const BYTES_A_MISSING = 200;
 

@@ -60,9 +60,9 @@ export function sampleJob(parts: { config: Config; partitions: Partitions; log: 
     const reading = { atMs: found.nowMs, subscribers, totalsOf, topics, memory, partitions: ofPartitions };
     const beforeMs = before?.atMs ?? 0;
     let standings: string | undefined = packStandings(standingsAt(reading, before));
-    // The sample of the whole bus is the first of `samples`, and is stored first. If it came late, the history of the
-    // bus would have a gap. The history of a topic or subscriber has no gaps: without a sample, its figures count as
-    // unchanged.
+    // The sample of the whole bus is the first of `samples`, so it is stored first. If it came late, the history of the
+    // bus would have a gap. The history of a topic or subscriber has no gaps: if a sample is missing, the figures count
+    // as unchanged.
     for (const [partition, its] of Map.groupBy(samples, (sample) => partitions.ofSubject(sample)))
       for (const slice of slicesOf(its, SAMPLES_PER_CALL)) {
         await partition.run('sample', { ...steps, standings, beforeMs, samples: slice });
@@ -74,7 +74,7 @@ export function sampleJob(parts: { config: Config; partitions: Partitions; log: 
 /**
  * Returns how many events each partition has published, delivered, failed and dropped. Returns undefined if there is
  * only one partition. A partition that cannot be reached keeps the totals of the previous sample. Otherwise the totals
- * of the bus would fall, and jump when the partition is back.
+ * of the bus would fall until the partition is back.
  */
 function totalsByPartition(
   { all }: Partitions,
@@ -145,8 +145,8 @@ async function figuresOf({ counts, lost, subscribers: all, memory }: Reading): P
     bus.deadLetters += deadLetters;
     if (!isJoinToken(token)) bus.subscribers++;
     if (isPaused) bus.paused++;
-    // A subscriber without queued events does not count as failing. Otherwise it would count as failing long after its
-    // last failure, because only deliveries raise its health.
+    // A subscriber without queued events does not count as failing. Only deliveries raise its health, so it would count
+    // as failing long after its last failure.
     else if (events > 0 && (healthPoints ?? PERFECT_HEALTH) < PERFECT_HEALTH) bus.failing++;
   }
   bus.memory = memory.used;
@@ -164,9 +164,10 @@ function samplesOf({ bus, topics, subscribers }: AllFigures, limit: number, befo
 }
 
 /**
- * Returns two functions, which return the figures of a topic or subscriber in the previous sample (`before`). If
- * `before` lacks it, it is new, and its figures were 0. But with several partitions, its partition may have been
- * unreachable at the time of `before`. So the functions then return undefined, as they do without a previous sample.
+ * Returns a function for topics and one for subscribers. Each returns figures from the previous sample (`before`). If a
+ * topic or subscriber is missing in that sample, it is new, and its figures were 0. But with several partitions, it may
+ * be missing because its partition could not be reached. Its figures are then undefined. Without a previous sample, all
+ * figures are undefined.
  */
 function figuresBefore(before: Standings | undefined) {
   const topics = new Map(before?.topics.map(({ name, totalPublished }) => [name, totalPublished]));

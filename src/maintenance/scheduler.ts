@@ -81,8 +81,8 @@ export class Scheduler {
 
   /**
    * Begins to publish the due entries of one kind, such as triggers. Returns the ms until the next entry of this kind
-   * is due. Returns Infinity if there is none, and also while entries are being published: the end of the publishing
-   * wakes the scheduler.
+   * is due, or Infinity if there is none. Also returns Infinity while entries are being published, because the end of
+   * the publishing wakes the scheduler.
    */
   #sleepFor(kind: AgendaKind, dueMs: number | undefined): number {
     const publishDue = this.#parts.agenda[kind];

@@ -20,8 +20,8 @@ const FORGOTTEN =
 /**
  * Checks that the bus can use this Redis. Upgrades its data, or takes over the data of a Ruby Routemaster. An upgrade
  * waits until no worker of the previous release has renewed its lease for `leaseMs`. `others` are the other partitions
- * of the bus. Several processes may call this at the same time. Returns true if this call has begun a new bus. Throws
- * BootError if a person must act, and StorageUnavailable if a later call may succeed.
+ * of the bus. Returns true only if this call has prepared an empty partition for a new bus. Several processes may call
+ * this at the same time. Throws BootError if a person must act, and StorageUnavailable if a later call may succeed.
  */
 export async function prepareStorage(
   partition: Partition,
@@ -33,7 +33,7 @@ export async function prepareStorage(
   await partition.prepare();
   await tryScripts(partition);
   const found = await partition.command((redis, keys) => redis.get(keys.schema()));
-  // If another program has stored text here, Number(found) is NaN. `!(… <= …)` refuses NaN too; `>` would not.
+  // If another program has stored text here, Number(found) is NaN. `!(NaN <= SCHEMA)` is true, so NaN is refused too.
   if (found !== null && !(Number(found) <= SCHEMA)) {
     const advice = `this release knows layout ${SCHEMA}. Run the release that wrote it, or a newer one.`;
     throw new BootError(`The data in Redis has layout ${found}; ${advice}`);
@@ -61,9 +61,9 @@ export async function takenOverAtMs(partition: Partition): Promise<number | unde
 }
 
 /**
- * Makes sure that new outbox entries of `partition` get higher numbers than those that `others` have applied.
- * Otherwise, if the Redis of `partition` has lost its last number, `others` would ignore the new entries. Call this
- * before the script `adopt`: after it, other processes may accept events.
+ * Makes new outbox entries of `partition` get higher numbers than the entries that `others` have applied, because
+ * `others` ignore lower numbers. This is needed if the Redis of `partition` has lost the number of its last entry. Call
+ * this before the script `adopt`: after it, other processes may accept events.
  */
 async function continueOutbox(partition: Partition, others: readonly Partition[], log: Log): Promise<void> {
   const applied = await Promise.all(
@@ -129,7 +129,7 @@ export function policyProblem(policy: string | undefined): string | undefined {
   return `${problem} Set maxmemory-policy to noeviction in its configuration.`;
 }
 
-/** Throws BootError if the server cannot run the scripts, as some servers that resemble Redis cannot. */
+/** Throws BootError if the server cannot run the scripts: some servers resemble Redis, but lack what scripts need. */
 async function tryScripts(partition: Partition): Promise<void> {
   const advice =
     'docs/scale.md says which servers the bus can use, and docs/operating.md which ACL it needs.';
@@ -154,7 +154,7 @@ async function takeOver(partition: Partition, log: Log): Promise<number> {
     const names = pairsOf(members).map(([bid]) => bid);
     const found = await partition.run('sweep_batches', { where: 'ruby_batch', names });
     renamed += found.filter(({ kind }) => kind === 'batch_of_ruby').length;
-    // Removes the entries of `batches:index` that name no batch.
+    // Removes the entries of `batches:index` whose batches do not exist.
     await partition.run('sweep_batches', { where: 'batches_index', names });
     tell();
   }

@@ -51,8 +51,8 @@ export async function lastingShortage(
 
 /**
  * Measures what autodrop can drop from all partitions in the Redis of `partition`. Returns undefined if `signal` is
- * aborted before the end. But if another job is already measuring (see `measureHoldings`), this call waits for its
- * result, and only that job's signal ends the measurement.
+ * aborted meanwhile. If another job is already measuring (see `measureHoldings`), this call waits for the result of
+ * that job, and only the signal of that job can end the measurement.
  */
 export async function measureShortage(
   partitions: Partitions,
@@ -75,9 +75,11 @@ export async function measureShortage(
 }
 
 /**
- * Returns two sums of bytes for the outbox of `partition`. `all` is of all its entries. `staying` is of the entries for
- * other partitions in the same Redis (`there`): their events become batches there. Only entries that were set aside for
- * a slow partition have a known target. All others count as staying, so `staying` may be too high.
+ * Returns two sums of bytes of outbox entries of `partition`.
+ * - `all`: the bytes of all entries.
+ * - `staying`: the bytes of the entries for other partitions in the same Redis (`there`). Their events will become
+ *   batches in this Redis. Only the entries that were set aside for a slow partition have a known target. All others
+ *   are included, so the sum may be too high.
  */
 async function readOutboxes(partition: Partition, there: readonly Partition[]) {
   const [outbox, aside] = await partition.command((redis, keys) =>
@@ -90,17 +92,17 @@ async function readOutboxes(partition: Partition, there: readonly Partition[]) {
 }
 
 /**
- * If the estimates leave more than this part of the stored data unexplained, all batches are measured. Otherwise a
+ * All batches are measured if the estimates leave more than this part of the stored data unexplained. Otherwise a
  * client whose estimate is too low, by chance or on purpose, would lose nothing, and other clients would lose data in
  * its place.
  */
 const MAX_UNEXPLAINED = 1 / 8;
 
 /**
- * Returns, for each of these partitions of one Redis, the bytes of each subscriber's batches and dead letters, and of
- * each topic's delayed events. They are estimates. If they add up to much less than the memory that Redis uses
- * (MAX_UNEXPLAINED), all batches are measured: a million take about 4 s, in script calls of 0.3 ms. Returns undefined
- * if `signal` is aborted meanwhile.
+ * Returns estimates for each of these partitions of one Redis: the bytes of each subscriber's batches and dead letters,
+ * and of each topic's delayed events. If the estimates add up to much less than the memory that Redis uses
+ * (MAX_UNEXPLAINED), measures all batches: a million take about 4 s, in script calls of 0.3 ms. Returns undefined if
+ * `signal` is aborted meanwhile.
  */
 async function holdingsIn(
   there: readonly Partition[],
@@ -127,12 +129,10 @@ function droppableIn(found: readonly Holdings[]): number {
 }
 
 /**
- * Returns the bytes to which autodrop should reduce the stored data. They depend on `otherBytes`, the data that
- * autodrop cannot drop now. This includes `stayingBytes` of outbox entries: once moved, they are batches in this Redis,
- * and can be dropped.
+ * Returns the bytes to which autodrop should reduce the stored data. `otherBytes` is what it cannot drop now. This
+ * includes `stayingBytes` of outbox entries, which it can drop later, when they have become batches in this Redis.
  * - If `otherBytes` is at most `lowMark`, returns `lowMark`.
- * - If it is between `lowMark` and `highMark`, returns the middle of `otherBytes` and `highMark`, so that the queues
- *   keep some room.
+ * - If it is below `highMark`, returns the middle of `otherBytes` and `highMark`, so that the queues keep some room.
  * - If it is above `highMark` only because of `stayingBytes`, returns the middle of `highMark` and `max`.
  * - Otherwise returns undefined, because dropping would not help.
  */
@@ -148,7 +148,7 @@ function targetOf(
 
 /**
  * Maximum batches, and also maximum dead letters, that one script call measures as a sample. 500 take Redis about 1 ms.
- * Fewer would give a worse estimate if a few large batches have most of the bytes.
+ * With fewer, the estimate would be worse if most of the bytes are in a few large batches.
  */
 const SAMPLE = 500;
 const MIN_SAMPLE_EACH = 5;
@@ -176,7 +176,7 @@ async function estimateHoldings(partition: Partition): Promise<Holding[]> {
 
 type Measuring = (estimates: readonly Holding[], signal: AbortSignal) => Promise<Holding[] | undefined>;
 
-/** For each partition, the function by which all jobs of this process measure it (`measureHoldings`). */
+/** For each partition, the function with which `measureHoldings` measures it, shared by all jobs of this process. */
 const measuringIn = new WeakMap<Partition, Measuring>();
 
 /**
@@ -198,8 +198,8 @@ function measureHoldings(partition: Partition, ...args: Parameters<Measuring>): 
 }
 
 /**
- * Measures the dead letters and then the batches of a subscriber, the oldest first, in the order in which autodrop
- * drops them. Ends when their bytes reach `maxBytes`, or when `signal` is aborted. Returns their number and bytes.
+ * Measures a subscriber's dead letters and then its batches, the oldest first: the order in which autodrop drops them.
+ * Ends when their bytes reach `maxBytes`, or when `signal` is aborted. Returns their number and bytes.
  */
 export async function measureOldest(
   partition: Partition,

@@ -21,10 +21,7 @@ async function hasData(partition: Partition): Promise<boolean> {
   return (await partition.command((redis, keys) => redis.exists(keys.schema()))) === 1;
 }
 
-/**
- * Throws StorageUnavailable if a partition has no data. Also logs what to do, once a minute while the caller tries
- * again.
- */
+/** Throws StorageUnavailable if a partition has no data. Also logs what to do, at most once a minute (see log.ts). */
 export async function requireData(partitions: readonly Partition[], log: Log): Promise<void> {
   for (const partition of partitions) {
     if (await hasData(partition)) continue;
@@ -77,9 +74,9 @@ export class StorageWatch {
    * Refuses requests after Redis has lost the data of the bus, until a starting process prepares Redis anew. Otherwise
    * the bus would accept events that reach no subscriber, and tell existing clients that they do not exist.
    *
-   * Returns a promise if the request must wait for a look at Redis: if the data was lost, or if a new connection may
-   * lead to a Redis without it. The promise resolves after the look, or rejects with StorageUnavailable if the data is
-   * lost. Otherwise returns undefined.
+   * Usually returns undefined: the request need not wait. If the data was lost, or the process has connected to Redis
+   * again, returns a promise. It resolves after another look at Redis, or rejects with StorageUnavailable if the data
+   * is lost.
    */
   check(): Promise<void> | undefined {
     let connections = 0;
@@ -94,7 +91,7 @@ export class StorageWatch {
     return this.#looking?.then(() => {
       if (this.#isLost) throw new StorageLost();
       // If the process has connected again since `look` began, the answer may come from the previous Redis, such as the
-      // old master in a failover. The present Redis may lack the data, so it is checked too.
+      // old master before a failover. The present Redis may lack the data, so it is checked too.
       return this.check();
     });
   }
@@ -118,7 +115,7 @@ export class StorageWatch {
       if (problem !== undefined && !isKnown) this.#log.error({ redis: partition.master.name }, problem);
       this.#problems.set(partition, problem);
     } catch {
-      // Redis does not answer, or its ACL forbids the command INFO, so nothing is known of the partition until the next
+      // Redis does not answer, or its ACL forbids the command INFO. So nothing is known of the partition until the next
       // look. This is not logged here: the job `autodrop` needs INFO too, and logs its failure.
       this.#problems.delete(partition);
     }

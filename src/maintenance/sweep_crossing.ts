@@ -19,8 +19,8 @@ interface CrossingParts {
  * - An outbox that is not empty must have a job.
  * - A trigger must be in one partition. The sweep of the control partition sees to that.
  *
- * These repairs are not reported as findings, because they are part of normal operation: an interrupted change of
- * subscriptions, for example, may leave a needless mark.
+ * The repairs are not reported as findings: an interrupted change of subscriptions, for example, may leave a needless
+ * mark, and this is part of normal operation.
  */
 export async function sweepCrossing(parts: CrossingParts, signal: AbortSignal): Promise<void> {
   const walk = new Walk(parts.partition, signal, []);
@@ -52,7 +52,7 @@ async function refreshMarksHere(walk: Walk, partitions: Partitions): Promise<voi
   }
 }
 
-/** Sets the missing marks of topics that live in other partitions, but have subscribers in this one. */
+/** Sets missing marks of topics that live in other partitions and have subscribers in this one. */
 async function refreshMarksElsewhere(walk: Walk, partitions: Partitions): Promise<void> {
   const marks = new TopicMarks(partitions);
   for await (const tokens of walk.members('subscribers')) {

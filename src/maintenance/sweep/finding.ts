@@ -1,5 +1,5 @@
 /**
- * The kinds of findings, each with what names such a finding, for example the id of a batch (`bid`). INTERNALS.md
+ * The kinds of findings. `bid`, for example, means that the `name` of such a finding is the id of a batch. INTERNALS.md
  * describes each repair.
  */
 export const FINDING_KINDS = {

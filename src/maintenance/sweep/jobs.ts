@@ -16,8 +16,8 @@ interface JobClues {
   jobless: Iterable<string>;
   /**
    * Number of living workers of the Ruby Routemaster, or undefined if there are none. A Ruby worker finds no batch for
-   * a delivery job, and loses the job. So while one lives, the sweep restores delivery jobs to a list that only this
-   * bus reads.
+   * a delivery job, and loses the job. So as long as there are any, the sweep restores delivery jobs to a list that
+   * only this bus reads.
    */
   rubyWorkers?: number | undefined;
   maxJobs: number;
@@ -59,9 +59,9 @@ export class JobSweep {
   }
 
   /**
-   * Reads the index of the queue. Returns the jobs that this sweep checks, each with a count of 0, to which
-   * `#countPlaces` adds the places of the job. Also removes a job from the index if its batch is gone and no worker has
-   * the job.
+   * Reads the index of the queue. Returns the jobs that this sweep checks, each with the number 0. `#countPlaces` later
+   * counts in how many places each job is. Also removes a job from the index if its batch is gone and no worker has the
+   * job.
    */
   async #readIndex(): Promise<Map<PackedJob, number>> {
     const known = new Map<PackedJob, number>();
@@ -78,7 +78,7 @@ export class JobSweep {
   }
 
   /**
-   * Reads all lists and sorted sets that have jobs of the queue (its places), and counts how often each job in `known`
+   * Reads all places of the queue: the lists and sorted sets that have its jobs. Counts how often each job in `known`
    * is found there. If `unindexed` is given, adds to it the jobs that are not in `known`.
    */
   async #countPlaces(known: Map<PackedJob, number>, unindexed?: Set<PackedJob>): Promise<void> {
@@ -109,8 +109,9 @@ export class JobSweep {
   }
 
   /**
-   * Repairs jobs that seemed wrong. Reads the index of the queue again, because it may have changed since. If `indexed`
-   * is 1, repairs only jobs that are still in the index. If it is 0, repairs only jobs that the index still lacks.
+   * Repairs jobs that seemed wrong. First reads the index of the queue again, because it may have changed meanwhile.
+   * With `indexed` 1, repairs only jobs that are still in the index. With 0, repairs only jobs that the index still
+   * lacks.
    */
   async #repairThose(suspects: Iterable<PackedJob>, { indexed }: { indexed: 0 | 1 }): Promise<void> {
     for (const slice of slices(suspects)) {

@@ -3,8 +3,8 @@ import { slices, type Walk } from './walk.ts';
 
 /**
  * Repairs what Redis stores about each worker: its lease, the subscriber to which it delivers, and its share. A share
- * (one of SHARES) is a group of workers with a maximum size, such as those that deliver to slow subscribers. `holding`
- * has the workers that the sweep saw with a job.
+ * limits how many workers deliver to one kind of subscribers, such as slow ones (see SHARES). `holding` has the workers
+ * that the sweep saw with a job.
  */
 export async function sweepWorkers(walk: Walk, holding: Iterable<string>): Promise<void> {
   const { keys } = walk.partition;
@@ -29,9 +29,9 @@ export async function sweepWorkers(walk: Walk, holding: Iterable<string>): Promi
 }
 
 /**
- * Restarts deliveries that would never go on by themselves. In one case, all jobs of a subscriber wait until another of
- * its jobs ends, but no such job is left. In the other case, the subscriber has a probe, which is the only job that may
- * run next, but this job no longer exists.
+ * Restarts deliveries that would never go on by themselves:
+ * - All jobs of a subscriber wait until another of its jobs ends, but no such job is left.
+ * - Only one job of a subscriber may run next (its probe), but this job no longer exists.
  */
 export async function sweepLanes(walk: Walk, waitingTokens: Iterable<string>): Promise<void> {
   for (const slice of slices(waitingTokens)) await walk.repair('sweep_lanes', { tokens: slice });

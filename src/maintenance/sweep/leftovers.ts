@@ -4,9 +4,9 @@ import type { Seen } from './batches.ts';
 import type { Walk } from './walk.ts';
 
 /**
- * Tidies up after earlier releases. What they left behind is no inconsistency, so no finding is reported. Deletes
- * topics that nobody uses, and corrects the list of the topics that each client owns. Adds the counters (metrics) of
- * removed topics and subscribers to the totals that are kept for all removed topics or subscribers.
+ * Tidies up after earlier releases. Their leftovers are no inconsistency, so no finding is reported. Deletes topics
+ * that nobody uses, and corrects the list of the topics that each client owns. Adds the counters (metrics) of removed
+ * topics and subscribers to the totals of all removed ones.
  */
 export async function sweepLeftovers(walk: Walk, seen: Seen): Promise<void> {
   const tidy = (topics: Buffer[], owner?: string) =>
@@ -20,9 +20,9 @@ export async function sweepLeftovers(walk: Walk, seen: Seen): Promise<void> {
 }
 
 /**
- * Returns the topic or subscriber of a counter, and the total to which the script `fold` adds the counter if the topic
- * or subscriber was removed. Returns undefined for a counter of the whole bus. `field` is the counter's name and tags,
- * packed.
+ * Returns the topic or subscriber of a counter. Also returns the total to which the script `fold` adds the counter if
+ * that topic or subscriber was removed. Returns undefined for a counter of the whole bus. `field` is the counter's name
+ * and tags, packed.
  */
 function seriesIn(field: Buffer) {
   const { name = '', tags = {} } = unpackField(field) ?? {};

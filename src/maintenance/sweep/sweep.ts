@@ -8,7 +8,7 @@ import { sweepLanes, sweepWorkers } from './lanes.ts';
 import { sweepLeftovers } from './leftovers.ts';
 import { Walk } from './walk.ts';
 
-/** The default of `maxJobs`. 200,000 jobs use about 20 MB of this process. */
+/** The default of `maxJobs`. 200,000 jobs take about 20 MB of the memory of this process. */
 const MAX_JOBS = 200_000;
 /** Maximum triggers that one script call checks. It is low, because each may have 64 KB: 300 took Redis 55 ms. */
 const TRIGGERS = 20;
@@ -24,7 +24,7 @@ interface SweepOptions {
   maxJobs?: number;
   /**
    * Number of living workers of a Ruby Routemaster. Such a worker finds no batch for a delivery job, and loses the job.
-   * So while one lives, the sweep restores delivery jobs to a list that only this bus reads (sweep_jobs.lua).
+   * So as long as there are any, the sweep restores delivery jobs to a list that only this bus reads (sweep_jobs.lua).
    */
   rubyWorkers?: number;
 }
@@ -79,8 +79,8 @@ async function sweepGauges(walk: Walk, seen: Seen): Promise<void> {
 }
 
 /**
- * Repairs what Redis stores about joins and their open keys. A key of a join is, for example, an order; it is open
- * until events of all sources of the join have come for it, or it expires.
+ * Repairs what Redis stores about joins and their open keys. A key is what the events of a join have in common, such as
+ * an order. It is open until events of all sources of the join have come, or until it expires.
  */
 async function sweepJoins(walk: Walk, seen: Seen): Promise<void> {
   for (const client of seen.of('joins_of'))

@@ -39,7 +39,7 @@ export class Walk {
   readonly #findings: Finding[];
   #restDueMs = 0;
   #unreadable: unknown;
-  /** The keys with a fixed name, such as `topics`, that `keys()` has found. Undefined until it has yielded all keys. */
+  /** The keys with a fixed name, such as `topics`, that exist. Undefined until `keys()` has yielded all keys. */
   #present: ReadonlySet<KeyName> | undefined;
 
   constructor(partition: Partition, signal: AbortSignal, findings: Finding[]) {
