@@ -4,7 +4,8 @@ import { BusError } from '../errors.ts';
 const MAX_PARAMETERS = 32;
 
 // Matches `name=token` or `name="quoted"`, with the spaces and commas around it. Two neighbouring parts of the
-// expression never match the same character. So there is one way to match, and malformed headers take linear time.
+// expression never match the same character. So there is only one way to match a text, and malformed headers take
+// linear time.
 const PARAMETER =
   /[\t ,]*([!#$%&'*+.^_`|~\w-]+)[\t ]*=[\t ]*(?:"([^"\\]*(?:\\.[^"\\]*)*)"|([!#$%&'*+.^_`|~\w-]+))[\t ]*(?:,[\t ,]*|$)/y;
 

@@ -140,8 +140,8 @@ export class Authentication {
       this.#reportAgainAtMs = clock.monotonicMs() + leftMs;
       log.warn(line, 'too many failures from an address; refused with 429, and not logged');
     }
-    // A `stale` request has the right secret, but repeats a count (`nc`) of its nonce. It gets a new challenge, even
-    // if its address has failed too often.
+    // A `stale` request has the right secret, but repeats a count (`nc`) of its nonce. So it gets a new challenge,
+    // however often its address has failed.
     if (!stale) throw tooManyFailures(leftMs);
   }
 

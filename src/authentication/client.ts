@@ -77,12 +77,12 @@ export class Clients {
   }
 
   /**
-   * Makes a client without a secret, or changes a client. `scopes` are the topics that the client may publish to and
-   * subscribe to. Subscriptions and joins that need other topics end, and triggers for other topics are paused. `ended`
-   * has the tokens of the ended joins. A repeat is harmless.
-   * - With a name: makes the client, or changes its name and scopes. If it has a secret, nothing changes, and the
-   *   outcome is `has_secret`.
-   * - Without a name: changes only the scopes of a client, which may have a secret. If there is no such client, the
+   * Makes a client without a secret, or changes a client. Ends the client's subscriptions and joins that `scopes` do
+   * not permit, and pauses its triggers that they do not permit. `ended` has the tokens of the ended joins. A repeat is
+   * harmless.
+   * - With a name: makes the client, or changes its name and scopes. If the client has a secret, nothing changes, and
+   *   the outcome is `has_secret`.
+   * - Without a name: changes only the scopes of a client, with or without a secret. If the client does not exist, the
    *   outcome is `client_not_found`.
    */
   async register(
@@ -100,7 +100,7 @@ export class Clients {
 
   /**
    * Makes a new secret for a client and returns it. The present secret stays valid for `graceMs`, and older ones end
-   * now. With `secretAt`, the present secret is replaced only if it was made at that time (ms).
+   * now. If `secretAt` is given, does nothing unless the present secret was made at that time (ms).
    */
   async rotate(token: string, graceMs: number, secretAt?: number): Promise<Rotated> {
     const secret = newSecret();
@@ -184,11 +184,11 @@ export class Clients {
   }
 
   async #read(token: string): Promise<Client | undefined> {
-    // These reads are no MULTI, because a full Redis refuses every MULTI. So the client can change between two reads.
-    // - The present secret is read before the former one. A secret that becomes the former one meanwhile is then found
-    //   twice, and not missed.
-    // - The name is read last, and a client without a name is not found. Otherwise a client that is removed after the
-    //   name was read would look like a client without a secret, whose token alone is accepted.
+    // A full Redis refuses every MULTI, so these are separate reads, and the client may change between two of them.
+    // - The present secret is read before the former one. If it becomes the former one meanwhile, it is found twice. In
+    //   the other order, it would be missed.
+    // - The name is read last, and a client without a name counts as removed. If the name were read first and the
+    //   client were then removed, it would look like a client without a secret, whose token alone is accepted.
     const [fields, former, name] = await this.#control.command((redis, keys) =>
       replies(
         redis

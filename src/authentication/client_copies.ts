@@ -22,16 +22,16 @@ export function registerIn(
   partition: Partition,
   { token, name, scopes }: Pick<KnownClient, 'token' | 'scopes'> & { name: string | undefined },
 ): Promise<Reply<'register_client'>> {
-  // `keepsName` leaves the client's name as it is. An empty `name` sets an empty name, which a client that another
-  // program has stored may have.
+  // Without a name, `keepsName` leaves the name of the client as it is. An empty `name` does not mean this: a client
+  // that another program has stored may have an empty name.
   const named = { name: name ?? '', keepsName: name === undefined };
   return partition.run('register_client', { token, ...named, scopes: scopeList(scopes) });
 }
 
 /**
  * Makes the copies of clients in the partition `other` equal to the clients in the control partition. Ends joins that
- * the scopes no longer permit; `ended` has their tokens. Skips each client that has a key of a wrong type in Redis;
- * `error` is the error of the first skipped client.
+ * the scopes no longer permit, and returns their tokens in `ended`. Skips each client that has a key of a wrong type in
+ * Redis. `error` is the error of the first skipped client.
  */
 export async function repairCopies(
   control: Partition,

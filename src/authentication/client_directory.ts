@@ -34,7 +34,7 @@ export class ClientDirectory {
     return (this.#entries.get(token) ?? this.#look(token)).lookup;
   }
 
-  /** Returns the lookup of the client that is under way, if there is one. It may find an outdated client. */
+  /** If a lookup of this client is under way, returns this lookup, which may find an outdated client. */
   underWay(token: string): Promise<Client | undefined> | undefined {
     const entry = this.#entries.get(token);
     return entry?.client ? undefined : entry?.lookup;
@@ -48,13 +48,17 @@ export class ClientDirectory {
     return this.#look(token).lookup;
   }
 
-  /** Makes the next `find` of a client ask Redis, and not share a lookup under way, which may be outdated. */
+  /**
+   * Makes the next `find` of a client ask Redis anew, because the cached client, or a lookup under way, may be
+   * outdated.
+   */
   forget(token: string): void {
     this.#entries.delete(token);
   }
 
   #look(token: string): Entry {
-    // The age of an entry counts from the request to Redis, because the reply may be outdated when it arrives.
+    // The age of an entry counts from the request, not from the reply, because the reply may be outdated when it
+    // arrives.
     const entry: Entry = { lookup: this.#clients.find(token) };
     this.#entries.set(token, entry);
     const forget = () => {

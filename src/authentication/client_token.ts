@@ -8,7 +8,10 @@ export const CLIENT_NAME = /^[a-z0-9_-]{1,64}$/;
 export const CLIENT_TOKEN = /^[a-z0-9_-]{1,64}$/;
 const MAX_TOKEN_LENGTH = 64;
 
-/** Returns the maximum length of a client's name. The token adds a suffix to it: a longer one if there is no secret. */
+/**
+ * Returns the maximum length of a client's name. The token is the name and a suffix, which is longer if there is no
+ * secret.
+ */
 export function maxNameLength(hasSecret: boolean): number {
   return MAX_TOKEN_LENGTH - (hasSecret ? madeToken('') : credentialToken('')).length;
 }

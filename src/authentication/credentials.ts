@@ -31,10 +31,7 @@ const NO_SECRET: Refusal = {
   advice: 'a client without a secret cannot use Digest: use Basic with its token as the user',
 };
 
-/**
- * Unknown users are checked against these digests, so that the time of their refusal does not show that they are
- * unknown.
- */
+/** Unknown users are checked against these digests, so that refusing them takes as long as refusing known users. */
 const NOBODY: Digests = { sha256: randomBytes(32).toString('hex'), md5: randomBytes(16).toString('hex') };
 
 /** Compares two digests in hex, in a time that does not show where they differ. */
@@ -108,9 +105,9 @@ export class Credentials {
   }
 
   /**
-   * Resolves with the caller of a session, with its current scopes, or with undefined if the client was removed or its
-   * credential is no longer valid. `proof` is what `sessionProof` made of the credential at login. Throws
-   * StorageUnavailable if the client cannot be looked up.
+   * Resolves with the caller of a session and its current scopes. Resolves with undefined if the client was removed, or
+   * if the credential with which the session began is no longer valid. `proof` is what `sessionProof` returned when the
+   * session began. Throws StorageUnavailable if the client cannot be looked up.
    */
   async callerWith(role: Role, token: string | undefined, proof: string): Promise<Caller | undefined> {
     if (role !== 'client') {
@@ -124,7 +121,7 @@ export class Credentials {
 
   /**
    * Resolves with a digest of the credential with which the caller has logged in. The session stores this digest, and
-   * lasts while a valid credential of the caller has the same digest.
+   * ends when no valid credential of the caller has the same digest any more.
    */
   async sessionProof(caller: Caller, password: string): Promise<string> {
     if (caller.role !== 'client')
@@ -134,9 +131,9 @@ export class Credentials {
   }
 
   /**
-   * Looks up the client and judges it. If a lookup is under way already, its result is tried first. It may accept the
-   * credentials, but not refuse them, because it may have begun before they became valid. Only a lookup that began
-   * after this call may refuse them. Simultaneous calls share these two lookups.
+   * Looks up the client and judges it. If another lookup is under way already, tries its result first. That lookup may
+   * have begun before the credentials became valid, so it can accept them, but not refuse them. Only a lookup that
+   * began after this call may refuse them. Simultaneous calls share both lookups.
    */
   async #judgeFound(user: string, judge: (client?: Client) => Verdict): Promise<Verdict> {
     const earlier = this.#clients.underWay(user);

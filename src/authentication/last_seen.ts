@@ -40,7 +40,7 @@ export class LastSeen {
       for (const slice of slicesOf(tokens, MAX_CLIENTS_PER_CALL))
         await this.#control.run('note_seen', { tokens: slice });
     } catch (error) {
-      // Listings show older times for these clients until they call again after a minute or more.
+      // Ignored: listings show an older time for these clients until they call again after a minute or more.
       this.#log.debug({ err: error }, 'could not store which clients have called');
     }
   }

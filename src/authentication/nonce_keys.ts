@@ -7,8 +7,8 @@ const HOUR_MS = 3_600_000;
 const KEPT_HOURS = 24;
 const KEY_BYTES = 32;
 /**
- * Interval of fetching the keys. Each reply includes the key of the next hour, so a process has that key before the
- * hour begins.
+ * Interval at which a process fetches the keys. Each reply includes the key of the next hour, so a process has that key
+ * before the hour begins.
  */
 const ASK_EVERY_MS = 60_000;
 const RETRY_MS = 1000;
@@ -37,8 +37,8 @@ export class NonceKeys {
   readonly #control: Partition;
   #keys: readonly NonceKey[] = [];
   /**
-   * The value of `Partition.connections` when the keys were fetched. A higher value means that this process has
-   * reconnected, perhaps to a Redis with other keys, and must fetch them again.
+   * The value of `Partition.connections` (connections made so far) when the keys were fetched. A higher value means
+   * that this process has reconnected, perhaps to a Redis with other keys, and must fetch the keys again.
    */
   #connection: number | undefined;
   /** The clock of Redis minus the monotonic clock of this process. */
@@ -59,7 +59,7 @@ export class NonceKeys {
 
   /**
    * Returns the key for new nonces. Returns undefined if `load` must be called first: at the start, after a
-   * reconnection (Redis may have another key then), and if this process lacks the key of the present hour.
+   * reconnection (Redis may have another key then), or if this process lacks the key of the present hour.
    */
   current(): Buffer | undefined {
     if (this.#connection !== this.#control.connections) return undefined;
@@ -70,8 +70,8 @@ export class NonceKeys {
   }
 
   /**
-   * Returns the key that signed a nonce issued at this time. Returns undefined if this process has no such key: keys
-   * are kept for a day.
+   * Returns the key that signed a nonce issued at this time. Returns undefined if this process does not have the key.
+   * Keys are kept for a day.
    */
   find(issuedMs: number, signed: (key: Buffer) => boolean): NonceKey | undefined {
     const hour = Math.floor(issuedMs / HOUR_MS);
@@ -96,8 +96,8 @@ export class NonceKeys {
     });
     const oldestHour = Math.floor(nowMs / HOUR_MS) - KEPT_HOURS;
     const known = this.#keys.filter(({ hour }) => hour >= oldestHour);
-    // A known key that Redis lacks counts as replaced, so that its nonces are refused. Redis must have lost data,
-    // perhaps also which nonces were used. Otherwise somebody could send a recorded request again.
+    // A known key that Redis lacks counts as replaced, so that its nonces are refused. Redis must have lost data, and
+    // may also have forgotten which nonces were used. So somebody could otherwise send a recorded request again.
     for (const each of known) each.replaced = keys.find(({ key }) => key.equals(each.key))?.replaced ?? true;
     this.#keys = [...known, ...keys.filter(({ key }) => !known.some((each) => each.key.equals(key)))];
     this.#connection = connection;

@@ -26,8 +26,8 @@ const MAX_USES_PER_CALL = 1000;
 const MAX_LOOP_TURNS = 4;
 
 /**
- * The unit of a client's quota for nonces: bytes of Redis's memory for a nonce with up to 512 requests. Each further
- * 512 requests with the nonce take one more unit.
+ * One unit of a client's quota for nonces: the bytes of Redis's memory for a nonce with up to 512 requests. A nonce
+ * with more requests takes another unit for each further 512.
  */
 const NONCE_BYTES = 300;
 /**
@@ -40,8 +40,8 @@ const MAX_CLIENT_NONCES = 100_000;
 type NonceUse = Arguments<'nonce_uses'>['uses'][number];
 
 /**
- * The outcome of a nonce use. The request is accepted only after `consumed`; lua/authentication/nonce_uses.lua explains
- * the others.
+ * The outcome of a nonce use. The request is accepted only after `consumed`. lua/authentication/nonce_uses.lua explains
+ * the other outcomes.
  */
 export type UseOutcome = Exclude<Reply<'nonce_uses'>[number], 'too_many_nonces'>;
 

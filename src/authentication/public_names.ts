@@ -44,7 +44,8 @@ export class PublicNames {
   }
 
   /**
-   * Does the same as `of`, but never rejects: if the names cannot be read, the function returns a text that says so.
+   * Like `of`, but never rejects: if the names cannot be read, the function returns a text that says so for every
+   * token.
    */
   allForLog(tokens: Iterable<string>): Promise<(token: string) => string> {
     return this.of(tokens).catch(() => () => 'unknown, as Redis is away');
@@ -67,7 +68,7 @@ export class PublicNames {
 
   /**
    * Resolves with copies of the entries. In each copy, the token in `field` is replaced by what the caller may see of
-   * it. Null stays null.
+   * this token. Null stays null.
    */
   async shownTo<Field extends string, T extends Record<Field, string | null>>(
     caller: Caller,
@@ -105,10 +106,11 @@ export class PublicNames {
 
   /**
    * Resolves with the token that has this public name, or with undefined.
-   * - A client with a secret has its token as its public name, so the client is looked up.
-   * - The public name of any other client is compared with the public names of all `tokens`. If `name` is the token of
-   *   such a client, nothing is found: otherwise viewers could try tokens and see which exist.
-   * - For a join, only the client in its public name is searched, so the join need not exist.
+   * - A name without a dot can only be the token of a client with a secret, so this client is looked up. A client
+   *   without a secret is not found: otherwise viewers could try tokens and see which exist.
+   * - A name with a dot is compared with the public names of all `tokens`.
+   * - The name of a join includes the public name of its client. Only this client is searched, so the join need not
+   *   exist.
    */
   async tokenOf(name: string, tokens: () => Promise<Iterable<string>>): Promise<string | undefined> {
     const join = readJoinToken(name);

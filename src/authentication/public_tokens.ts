@@ -4,8 +4,8 @@ import type { Partition } from '../store/partition.ts';
 import { Clients } from './client.ts';
 
 /**
- * Warns of tokens in ROUTEMASTER_CLIENTS whose clients have a secret. Such a token is no credential, and everybody may
- * know it, but the setting admits whoever has it. Throws StorageUnavailable.
+ * Warns if ROUTEMASTER_CLIENTS contains the token of a client that has a secret. Such a token is public, but the
+ * setting admits everybody who sends it. Throws StorageUnavailable.
  */
 export async function warnOfPublicTokens(
   { clients: fixed }: Pick<Config, 'clients'>,

@@ -17,7 +17,7 @@ const ID_LENGTH = 32;
 interface Stored {
   role: Role;
   token?: string;
-  /** Digest of the credential of the login. The session ends when the credential becomes invalid. */
+  /** Digest of the credential with which the caller logged in. The session ends when the credential becomes invalid. */
   proof: string;
 }
 

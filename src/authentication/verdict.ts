@@ -10,7 +10,10 @@ export type FailureReason =
   | 'repeated_count';
 
 export type Refusal = {
-  /** `stale` means that only the nonce is too old. The bus does not count this as a failed authentication. */
+  /**
+   * `stale`: the secret is right, but the nonce is not valid any more. The bus does not count this as a failed
+   * authentication.
+   */
   reason: FailureReason | 'stale';
   /** Text that tells the caller what to change. It must not reveal which clients exist. */
   advice?: string;
@@ -20,7 +23,8 @@ export type Refusal = {
    */
   client?: string;
   /**
-   * True if the secret is right, but the nonce is old or was used before. The caller may try a new nonce (RFC 7616).
+   * True if the secret is right, but the nonce is not valid any more, or was used before with this count (`nc`). The
+   * caller may try a new nonce (RFC 7616).
    */
   stale?: boolean;
 };

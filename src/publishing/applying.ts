@@ -69,9 +69,10 @@ export class Applying {
    * Makes the partition with the index `to` apply entries from the outbox of `home`, and resolves when it has applied
    * all of them. Throws StorageUnavailable or StorageFull.
    *
-   * - `alone`: the script call gets no entries of other outboxes. If one of those failed, the whole call would fail.
-   * - `inTime`: waits at most PATIENCE_MS for the partition's answer, then throws StorageUnavailable. Until that answer
-   *   comes, all further calls with `inTime` throw without waiting.
+   * - `alone`: the script call gets no entries of other outboxes, because if one of those failed, the whole call would
+   *   fail.
+   * - `inTime`: waits at most PATIENCE_MS for the answer of the partition, then throws StorageUnavailable. Until that
+   *   answer comes, all further calls with `inTime` throw without waiting.
    */
   async apply(
     home: Partition,
@@ -83,8 +84,8 @@ export class Applying {
     for (let left = entries; left.length > 0; ) {
       const applying = this.#send(to, { source: String(home.index), entries: left }, alone);
       const { last, marksRemoved } = inTime ? await this.#inTime(to, applying) : await applying;
-      // Without `inTime`, the caller may be the deletion of a topic. It must wait until the topic's marks (notes of
-      // which partitions have its subscribers) are removed, because only then is the topic gone.
+      // A caller without `inTime` may be deleting a topic. It must wait until the marks of the topic (notes that other
+      // partitions have subscribers of it) are removed, because only then is the topic gone.
       if (!inTime) await marksRemoved;
       left = left.filter((entry) => headOf(entry).number > last);
     }
@@ -119,14 +120,15 @@ export class Applying {
     countPublished(recorder, reply.published);
     for (const refusal of reply.refused)
       log.error(refusal, 'a join may not publish to its topic any more; its events are dropped');
-    // The removal is not awaited here: a home that hangs would delay the outboxes of healthy partitions.
+    // Do not wait for the removal. It takes place in the homes of the topics (the partitions where they are stored),
+    // and a home that hangs would delay the outboxes of healthy partitions.
     const marksRemoved = this.#removeMarks(partition, reply.mayBeUnused);
     return reply.applied.map((last) => ({ last, marksRemoved }));
   }
 
   /**
-   * Checks `topics`, which seem to have no subscribers left in `partition`. If a topic has none, makes its home stop
-   * sending its events to `partition`.
+   * Checks `topics`, which seem to have no subscribers left in `partition`. If a topic has none, its home (the
+   * partition where it is stored) stops sending the events of the topic to `partition`.
    */
   #removeMarks(partition: Partition, topics: readonly string[]): Promise<void> {
     const { marks, log } = this.#parts;

@@ -25,7 +25,7 @@ interface Piece {
   isTooLong: boolean;
   /**
    * True if the element is too long to be parsed, and its beginning is nested too deeply. Always false for other
-   * elements: they are parsed, and the parser checks how deeply they are nested.
+   * elements, because the parser checks how deeply they are nested.
    */
   isTooDeep: boolean;
   isLast: boolean;

@@ -9,7 +9,7 @@ import type { Publication } from './publication.ts';
 
 type Counted = Pick<Publication, 'topic' | 'idempotency'> & { events: readonly unknown[] };
 
-/** Number of copies (events for one subscriber each) that take Redis as long as accepting one event. */
+/** Storing this many copies (one event for one subscriber each) takes Redis as long as accepting one event. */
 const COPIES_PER_EVENT = 50;
 /**
  * Maximum copies (events × subscribers) of one publication. Without this limit, a publication of 5 MB for 250
@@ -19,8 +19,8 @@ const MAX_OF_PUBLICATION = MAX_COPIES.publication;
 /** Time for which a count of a topic's subscribers is fresh enough for checking a publication. */
 const FRESH_MS = 1000;
 /**
- * A publication with at most this many events need not wait for a fresh count of its topic's subscribers. With 10,000
- * subscribers (the default maximum), it makes 100,000 copies: half of what one publication may make.
+ * A publication with at most this many events need not wait for a fresh count of its topic's subscribers. Such a
+ * publication for 10,000 subscribers (the default maximum) makes 100,000 copies: half of what is permitted.
  */
 const MAX_EVENTS_UNCOUNTED = 10;
 const MAX_TOPICS_REMEMBERED = 10_000;
@@ -41,9 +41,9 @@ export class Copies {
   }
 
   /**
-   * Estimates the work of Redis for a publication. Accepting one event is one unit, and storing COPIES_PER_EVENT copies
-   * of short events is one unit too. For example, 10 short events for 100 subscribers are 1000 copies, or 20 units.
-   * `bytes` is the result of `bytesOf`.
+   * Estimates how long Redis takes to store the copies of a publication. The unit is the time for accepting one event,
+   * in which Redis can store COPIES_PER_EVENT copies of short events. For example, 10 short events for 100 subscribers
+   * are 1000 copies, or 20 units. `bytes` is the result of `bytesOf`.
    */
   weigh(publication: Counted, bytes: number): number {
     return this.#count(publication, bytes) / COPIES_PER_EVENT;
@@ -119,8 +119,8 @@ function asEvents({ events }: Counted, bytes: number): number {
 }
 
 /**
- * Returns the bytes of the events that are copied for each subscriber now: those that are texts. A delayed event is an
- * object, and is copied only when it is due.
+ * Returns the bytes of the events that are copied for each subscriber now: the events that are texts. A delayed event
+ * is an object, and is copied only when it is due.
  */
 export function bytesOf({ events }: Pick<Counted, 'events'>): number {
   let bytes = 0;

@@ -37,8 +37,8 @@ export function readEvents(body: EventBody): ReadEvent[] {
   const max = maxSizeIn(body);
   const { text, isNdjson } = body;
   if (isNdjson) return readAll([...parseLines(text, max)].flat(), [], body);
-  // `max` limits each event, not the whole body. In a body that is no longer than `max`, no event is too long. A longer
-  // array is parsed in pieces, so that the size of each event is checked.
+  // `max` limits each event, not the whole body. If the body is no longer than `max`, no event in it is too long. A
+  // longer array is parsed in pieces, so that the size of each event is checked.
   if (text.length > max.length && isArray(text)) return readAll([...parsePieces(text, max)].flat(), [], body);
   const value = parseBody(text, max);
   return Array.isArray(value) ? readAll(value, [], body) : [readEvent(value, undefined, body)];
@@ -88,8 +88,8 @@ function readAll(values: readonly unknown[], events: ReadEvent[], body: EventBod
 }
 
 /**
- * Two signs of a mistake: several events without an array around them, on separate lines or on one line. The error
- * message then says how to send several events.
+ * Match a mistake: several events without an array around them, on a line each or all on one line. The error message
+ * then says how to send several events.
  */
 const A_LINE_EACH = /\}[ \t\r]*\n[ \t\r\n]*\{/;
 const ONE_LINE = /\}[ \t\r]*\{/;

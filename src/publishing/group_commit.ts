@@ -21,7 +21,7 @@ export interface PublishingParts<Limits = PublishLimits> {
   limits: Limits;
   /** Called if Redis is out of memory, so that memory is freed at once. */
   onFull: () => void;
-  /** Called with the events of each accepted publication, except delayed ones; not called if all are delayed. */
+  /** Called with the events of each accepted publication, except the delayed events. Not called if all are delayed. */
   onAccepted: (publication: Publication) => void;
 }
 

@@ -4,7 +4,7 @@ const LONGEST_KEY = 255;
 // Matches a string of RFC 9651 (structured fields) that has only visible characters and the escapes \" and \\.
 const QUOTED = /^"((?:[!#-[\]-~]|\\["\\])*)"$/;
 // Matches an idempotency key without quotes, as many clients send it. All visible characters are allowed except:
-// - `"` and `\`, because the key is then a broken quoted one;
+// - `"` and `\`, because a key with one of them is a broken quoted key;
 // - a comma, because Node has then joined several headers;
 // - a semicolon, because parameters of RFC 9651 follow it.
 const BARE = /^[!#-+\--:<-[\]-~]+$/;

@@ -8,7 +8,7 @@ import { ReadingPace } from './reading_pace.ts';
  * How the sending of outbox entries has ended:
  * - `ended`: no entry was left, and the job that sent them is deleted;
  * - `left`: entries may be left, because the caller asked to stop;
- * - `lost`: the worker no longer holds the job.
+ * - `lost`: no entry was left, but the worker no longer holds the job.
  */
 export type MoveEnd = 'ended' | 'left' | 'lost';
 
@@ -43,8 +43,8 @@ export class Outbox {
 
   /**
    * Makes the partition `to` apply the entries that `home` has set aside for it, until none is left. `holder` is the
-   * worker that does this as its job. Without it, waits for `to` however long that takes. Throws StorageUnavailable or
-   * StorageFull.
+   * worker that does this as its job, and waits only a limited time for each answer of `to`. Without `holder`, there is
+   * no time limit. Throws StorageUnavailable or StorageFull.
    */
   async emptyAside(
     home: Partition,
@@ -56,16 +56,17 @@ export class Outbox {
     for (;;) {
       const { entries, ended } = await list.read();
       if (entries.length === 0) return ended ? 'ended' : 'lost';
-      // This is asked after the read, because the read removes what is applied. Finding out how few entries a full Redis
-      // takes can last a whole run of the job, and each run would begin with the same entries.
+      // Check the signal only after the read, because the read also removes the entries that were applied. If Redis is
+      // full, finding out how few entries it can take may last a whole run of the job. If the run then ended without a
+      // read, the next run would begin with the same entries.
       if (signal?.aborted) return 'left';
       list.done(await this.#applyAside(home, to, entries, { inTime: holder !== undefined }));
     }
   }
 
   /**
-   * Makes the partition `to` apply the entries that `home` has for it at the time of the call. Resolves when `to` has
-   * applied all of them, however long that takes. Throws StorageUnavailable or StorageFull.
+   * Makes the partition `to` apply all entries that `home` has for it now. Resolves when `to` has applied them, however
+   * long that takes. Throws StorageUnavailable or StorageFull.
    */
   async flush(home: Partition, to: Partition): Promise<void> {
     const sent = await home.command((redis, keys) => redis.hget(keys.outboxes_sent(), 'last'));
@@ -75,8 +76,8 @@ export class Outbox {
     while (applied < last) {
       await this.emptyAside(home, to.index);
       const { entries, behind } = await list.read();
-      // Partitions in `behind` must first apply the entries that are set aside for them. `to` has just done this. If it
-      // is in `behind` again, another process has set more entries aside, and the loop begins again.
+      // Partitions in `behind` must first apply the entries that are set aside for them, as `to` has just done. If `to`
+      // is in `behind` nevertheless, another process has set more entries aside, so begin again.
       if (behind.includes(to.index)) continue;
       if (entries.length === 0) return;
       const failed = await this.#applyInAll(home, entries, behind, to.index);
@@ -87,9 +88,9 @@ export class Outbox {
   }
 
   /**
-   * Sends each partition its entries, and waits until the partition has applied them: at most PATIENCE_MS, but without
-   * limit for the partition `awaited`. Skips the partitions in `behind`, which must first apply the entries that are
-   * set aside for them. Resolves with the error of each partition that has failed.
+   * Sends each partition its entries, and waits until the partition has applied them. Waits at most PATIENCE_MS, but
+   * without limit for the partition `awaited`. Skips the partitions in `behind`, which must first apply the entries
+   * that are set aside for them. Resolves with the error of each partition that has failed.
    */
   async #applyInAll(
     home: Partition,
@@ -112,9 +113,9 @@ export class Outbox {
   }
 
   /**
-   * Makes the partition `to` apply entries that are set aside for it: all, or only the first ones if its Redis is too
-   * full for more, because applying one MB takes several MB of memory. Resolves with those that it has applied. Throws
-   * StorageFull if a single entry is too much.
+   * Makes the partition `to` apply entries that are set aside for it, and resolves with the applied ones. Applying one
+   * MB takes several MB of memory. So if the Redis of `to` is too full for all entries, tries the first half, and so
+   * on. Throws StorageFull if a single entry is too much.
    */
   async #applyAside(
     home: Partition,

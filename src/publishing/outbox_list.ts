@@ -17,8 +17,8 @@ export interface OutboxHolder {
 }
 
 /**
- * A list of entries that `home` has for other partitions: its outbox or, with `aside`, what is set aside for the
- * partition with this index. `holder` is the worker that empties the list as its job.
+ * A list of outbox entries in the partition `home`: its outbox or, with `aside`, the list of the entries that are set
+ * aside for the partition with this index. `holder` is the worker that empties the list as its job.
  */
 export class OutboxList {
   readonly #home: Partition;
@@ -34,9 +34,9 @@ export class OutboxList {
   }
 
   /**
-   * Removes the entries that are done, and resolves with the next ones. `behind` has the partitions that must first
-   * apply what is set aside for them. If no entry is left, the job of the holder is deleted in the same step (`ended`),
-   * unless the worker no longer holds it.
+   * Removes the entries that `done` has noted, and resolves with the next ones. `behind` has the partitions that must
+   * first apply the entries set aside for them. If no entry is left, the script deletes the job of `holder` in the same
+   * step, and `ended` is true. If the worker no longer holds the job, `ended` is false.
    */
   read(): Promise<Reply<'read_outbox'>> {
     const done = this.#done;
@@ -50,8 +50,9 @@ export class OutboxList {
   }
 
   /**
-   * Notes that entries, the first of the list, are done: all partitions except those in `late` have applied them. The
-   * next read removes them, and sets those for the partitions in `late` aside, so that no other partition has to wait.
+   * Notes that the given entries, the first ones of the list, are done. Partitions in `late` have not applied them yet,
+   * and all others have. The next read removes the entries from the list, and sets copies aside for the late
+   * partitions, so that no other partition has to wait for these.
    */
   done(entries: readonly Buffer[], late: readonly number[] = []): void {
     const last = headOf(entries.at(-1) as Buffer).number;

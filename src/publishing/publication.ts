@@ -14,7 +14,7 @@ export interface Publication {
   idempotency?: Idempotency;
 }
 
-/** A publication of which some events may be published later (`at` or `delay`). */
+/** A publication whose events may include delayed ones (with `at` or `delay`). */
 export interface TimedPublication extends Omit<Publication, 'events'> {
   events: ReadEvent[];
 }
@@ -26,8 +26,8 @@ export interface TimedPublication extends Omit<Publication, 'events'> {
 export type Outcome = Reply<'publish'>['outcomes'][number];
 
 /**
- * The result of a publication with delayed events (lua/flow/delayed/delay.lua). `index` is the position, from 0, of the
- * event because of which the publication was refused.
+ * The result of a publication with delayed events (lua/flow/delayed/delay.lua). If the publication was refused because
+ * of one event, `index` is the position of this event, from 0.
  */
 export interface TimedOutcome {
   outcome: Reply<'delay'>['outcomes'][number]['outcome'];

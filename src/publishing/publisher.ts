@@ -5,7 +5,7 @@ import { bytesOf } from './copies.ts';
 import { BYTES_PER_EVENT, groupCommit, type PublishingParts } from './group_commit.ts';
 import { addedBySubscriber, type Outcome, type Publication } from './publication.ts';
 
-/** A publication with the sum of its events' bytes, which is computed only once. */
+/** A publication and the sum of its events' bytes, which is computed only once. */
 type Measured = Publication & { bytes: number };
 
 /** Stores publications in groups: many in one script call. */

@@ -137,7 +137,7 @@ export class RateLimit {
 
 /**
  * Charges clients for the events and bytes of their publishes (`demands`), in the given order. Resolves with a result
- * for each demand: whether the client may publish, and in how many ms its buckets will be full.
+ * for each demand: whether the client may publish, and after how many ms its buckets will be full again.
  */
 export function spend(control: Partition, rates: PublishRates, demands: readonly Demand[]): Promise<Spent[]> {
   const { publishBurstMs, publishRate, publishBytes } = rates;

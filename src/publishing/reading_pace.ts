@@ -16,8 +16,8 @@ const RECENT_MS = 100;
 /** Decides how soon each outbox is read again. A busy one is read less often, so that more entries gather. */
 export class ReadingPace {
   /**
-   * The load of each outbox, by the index of its partition. About `entries` entries were read from it in the RECENT_MS
-   * before `atMs`.
+   * The load of each outbox, by the index of its partition: about `entries` entries were read in the RECENT_MS before
+   * `atMs`.
    */
   readonly #loads = new Map<number, { entries: number; atMs: number }>();
 

@@ -55,8 +55,8 @@ export class StorageGuard {
 
   /**
    * The lowest memory limit of a partition (bytes): the limit of its Redis, divided by the number of partitions there.
-   * It is 0 when `maxBytes` is 0. The quota of a client is a part of this limit. So a client cannot fill more of a
-   * Redis by using several partitions there.
+   * It is 0 when `maxBytes` is 0. A client's quota is a part of this limit. So a client cannot fill more of a Redis by
+   * using several of its partitions.
    */
   get maxBytesOfPartition(): number {
     if (!this.#isFresh) void this.#sharedMeasuring();
@@ -64,7 +64,7 @@ export class StorageGuard {
   }
 
   /**
-   * Throws StorageFull if the partition's Redis is too full. If Redis must be measured first, returns a promise that
+   * Throws StorageFull if the partition's Redis is too full. If Redis must be measured first, returns a promise, which
    * rejects with StorageFull or resolves. Await the result before storing anything in the partition.
    */
   check(partition: Partition): Promise<void> | undefined {
