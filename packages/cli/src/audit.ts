@@ -8,7 +8,7 @@ export async function listAudit(call: Call): Promise<void> {
   const filter = {
     since: timeOption(call, 'since'),
     client: textOption(call, 'client'),
-    // Any text is passed on: the bus refuses an unknown action, and its error lists all actions.
+    // Not checked here: the bus refuses an unknown action with an error that lists all actions.
     action: textOption(call, 'action') as Action,
     target: textOption(call, 'target'),
   };

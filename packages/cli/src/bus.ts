@@ -2,10 +2,10 @@ import { randomUUID } from 'node:crypto';
 import { ForbiddenError, Routemaster, UnauthenticatedError } from '@routemaster/client';
 import { parseJson } from './long_numbers.ts';
 
-/** How the bus begins the text of an error if the credentials are right, but their role may not make the call. */
+/** Errors of the bus begin with these words if the credentials are valid, but not permitted for this call. */
 const RIGHT = 'the credentials are right, but ';
 
-/** Pairs of texts for the same credentials: the bus's, and one for users of rtm. */
+/** Each pair has the bus's name for some credentials, and the name that users of rtm know. */
 const CREDENTIALS = [
   ["a client's credentials", "a client's TOKEN:SECRET"],
   ['the root credentials', 'the root key'],
@@ -13,8 +13,9 @@ const CREDENTIALS = [
 ] as const;
 
 /**
- * Returns a text for users of rtm that replaces the bus's text about refused credentials, which speaks of Basic and
- * Digest. The new text names the same credentials or, if the bus names none, those of a client and of root.
+ * Returns the text that rtm shows if the bus refuses the credentials. The bus's own text is about HTTP authentication,
+ * which users of rtm do not see. The new text says which credentials the call needs: those that the bus's text names,
+ * or those of a client and of root if it names none.
  */
 function refusalText(text: string): string {
   const problem = text.startsWith(RIGHT)

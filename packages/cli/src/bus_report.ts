@@ -23,7 +23,7 @@ export interface SubscriberLine {
   dead_letters: number;
   /**
    * About how many bytes of Redis the subscriber's queue and dead letters take. Null if the bus is of an earlier
-   * release, which does not say it.
+   * release, which does not report this.
    */
   bytes: number | null;
   paused: boolean;
@@ -47,7 +47,7 @@ export const BUSIEST_TOPICS = 5;
 /** The topic under which the bus counts the events of all removed topics. */
 const REMOVED = '(removed)';
 
-/** The report that `rtm top` shows. Rates are per second, and null if there are no earlier metrics. */
+/** The report that `rtm top` shows. Rates are per second. A rate is null while it is not known. */
 export interface BusReport extends WorkerCounts {
   published: number;
   published_rate: number | null;
@@ -65,19 +65,20 @@ export interface BusReport extends WorkerCounts {
   memory_bytes: number;
   /** The memory limit of Redis; 0 if it has none. */
   memory_max_bytes: number;
-  /** The topics that get most events a second, the busiest first. Empty if there are no earlier metrics. */
+  /** The topics that get most events a second, the busiest first. Empty while rates are not known. */
   topics: TopicLine[];
   subscribers: (SubscriberLine & { delivered_rate: number | null; failed_rate: number | null })[];
 }
 
 /**
- * Returns a report of the bus, with rates computed from the difference to `earlier`. Subscribers with the lowest health
- * come first; among equals, those whose events have waited longest.
+ * Returns a report of the bus. A rate is computed from the growth of a counter since `earlier`. Subscribers with the
+ * lowest health come first; among equals, those whose events have waited longest.
  */
 export function reportOf(now: Reading, earlier?: Reading): BusReport {
   const [lines, before] = [linesOf(now.figures), earlier && linesOf(earlier.figures)];
   const seconds = earlier ? (now.atMs - earlier.atMs) / 1000 : 0;
-  // The bus shows no counter of 0, so one that is missing from `earlier` was 0. Without `earlier`, there is no rate.
+  // The bus leaves out counters that are 0, so a counter that is missing in `earlier` was 0. Without `earlier`, no rate
+  // is known.
   const rate = (value: number, was = 0) => (earlier ? Math.max(0, value - was) / seconds : null);
   const [totals, were] = [totalsOf(now.figures), earlier && totalsOf(earlier.figures)];
   const subscribers = [...lines.values()].map((line) => {
@@ -175,7 +176,7 @@ function linesOf(figures: Figures): Map<string, SubscriberLine> {
   const known = new Set(lines.keys());
   add('delivery_events_total', (line, value) => (line.delivered = value), 'success');
   add('delivery_batches_total', (line, value) => (line.failed = value), 'failure');
-  // The delivery counters also have subscribers that have left. Their lines are removed.
+  // The delivery counters include subscribers that have left the bus. The report leaves them out.
   for (const subscriber of lines.keys()) if (!known.has(subscriber)) lines.delete(subscriber);
   return lines;
 }

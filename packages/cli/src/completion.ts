@@ -30,8 +30,9 @@ function optionsOf({ options = {} }: Command, common: readonly string[]): string
 }
 
 /**
- * Returns the branches of a shell's `case` on the words that the user has typed so far. Each branch offers the words
- * that may come next; `set` returns the shell's code for this.
+ * Returns the branches of a shell's `case` over the words that the user has typed so far. The branch after `token`
+ * offers `add` and `list`, for example. `set` returns the command by which a branch offers words: `words='add list'` in
+ * bash.
  */
 function cases(commands: Commands, common: readonly string[], set: (words: string) => string): string {
   const options = commands.map((each) => `    '${each.name} '*) ${set(optionsOf(each, common))} ;;`);

@@ -17,7 +17,7 @@ export async function listDeliveries(call: Call): Promise<void> {
   const filter = {
     subscriber,
     join: textOption(call, 'join'),
-    // Any text is passed on: the bus refuses an unknown state, and its error lists all states.
+    // Not checked here: the bus refuses an unknown state with an error that lists all states.
     state: textOption(call, 'state') as State,
     since: timeOption(call, 'since'),
     until: timeOption(call, 'until'),

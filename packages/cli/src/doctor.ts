@@ -20,8 +20,8 @@ import { causeOf } from './unanswered.ts';
 
 const CHECK_TIMEOUT_MS = 10_000;
 /**
- * Maximum difference between the clocks of the bus and this machine that is not reported. Small differences are
- * uncertain, because the header Date has whole seconds and an answer takes time.
+ * Only a larger difference between the clocks of the bus and this machine is reported. Small differences are uncertain,
+ * because the header Date has whole seconds and an answer takes time.
  */
 const MAX_SKEW_MS = 10_000;
 
@@ -56,7 +56,7 @@ async function* findingsOf(call: Call): AsyncGenerator<Finding> {
   yield workersFinding(figures);
   yield* memoryFindings(figures);
   const away = partitionsAwayOf(figures);
-  // While a partition cannot be reached, the bus answers no listing, and the checks below need one.
+  // The checks below read lists from the bus, which refuses them while it cannot reach a partition.
   if (away.length > 0) return yield partitionsFinding(away);
   try {
     const role = await roleOf(bus);
@@ -121,7 +121,7 @@ function clockFinding({ busMs, hereMs }: NonNullable<Reached['date']>): Finding 
     const advice = 'A router in front of the bus removes the header Date.';
     return bad('clock', 'the bus does not say its time', advice);
   }
-  // The header Date is cut to whole seconds. So on average, the clock of the bus is 500 ms ahead of it.
+  // The header Date leaves out fractions of a second, so on average the bus's clock is 500 ms ahead of the header.
   const seconds = Math.round((skewMs - 500) / 1000);
   if (Math.abs(skewMs - 500) <= MAX_SKEW_MS)
     return good('clock', 'this machine and the bus agree about the time');
@@ -132,7 +132,7 @@ function clockFinding({ busMs, hereMs }: NonNullable<Reached['date']>): Finding 
 
 /**
  * Reads the metrics of the bus. Returns the finding and the figures, or only the finding if the call fails, for example
- * with wrong credentials. `GET /pulse` is not used, because it fails as soon as one of several partitions is away.
+ * with wrong credentials. `GET /pulse` is not used, because it fails if any of several partitions cannot be reached.
  */
 async function credentialsFinding(bus: Routemaster): Promise<[Finding, figures?: Figures]> {
   try {
@@ -154,8 +154,8 @@ function failureFinding(check: string, error: unknown): Finding {
 }
 
 /**
- * How the message of the bus begins if Redis has lost its data. The error code does not tell this: it is the same while
- * Redis is away.
+ * Matches the bus's message if Redis has lost its data. The error code is not enough: it is the same if Redis cannot be
+ * reached.
  */
 const DATA_LOST = /^Redis has lost the data/;
 const RESTORE =

@@ -10,8 +10,8 @@ import type { Subscription } from './subscriptions.ts';
 type FullSubscription = Exclude<Subscription, { paused_at?: undefined }>;
 
 /**
- * A callback that this machine does not reach counts as fine if no delivery of the bus to it fails, and the last one is
- * at most this old. If the last delivery is older, the receiver may have stopped since.
+ * The bus may reach a callback that this machine does not reach. Such a callback counts as fine if no delivery fails,
+ * and the last delivery was within this time. If it was longer ago, the receiver may have stopped since.
  */
 const DELIVERED_WITHIN_MS = 60_000;
 
@@ -75,8 +75,8 @@ async function findingOf(bus: Routemaster, subscription: FullSubscription, role:
 }
 
 /**
- * True if the bus has delivered to a subscriber within DELIVERED_WITHIN_MS. Also true if it has tried, and the result
- * is not known because an old release has no `GET /deliveries`.
+ * True if a subscriber has accepted a delivery within DELIVERED_WITHIN_MS. Also true if the bus has tried to deliver,
+ * but is of an old release without `GET /deliveries`, and so cannot say whether the subscriber accepted.
  */
 async function isDeliveredLately(
   bus: Routemaster,
@@ -122,12 +122,12 @@ async function adviceOnDeadLetters(bus: Routemaster, subscriber: string, role: R
 }
 
 /**
- * Returns the end of a sentence: why the newest dead letter died. Adds a sentence about the last failure if that is
- * known.
+ * Returns the end of a sentence: why the newest dead letter became one. A second sentence about the last failed attempt
+ * follows if that attempt is known.
  */
 async function newestDeath(bus: Routemaster, subscriber: string, role: Role): Promise<string> {
   for await (const { join, reason } of bus.deadLetters(role === 'watcher' ? { subscriber } : {})) {
-    // A join has no callback, so dead letters of the client's joins are passed over.
+    // A join has no callback, so the dead letters of joins are skipped.
     if (join !== undefined) continue;
     const failure = await lastFailure(bus, subscriber, role);
     return `, the newest by ${reason}.${typeof failure === 'object' ? failure.text : ''}`;
@@ -155,8 +155,9 @@ interface Failure {
 }
 
 /**
- * Returns the last failed attempt to deliver a batch that is `retrying`, `in_flight` or `dead`, or `none`. Returns
- * undefined if the bus refuses the question, as an old release without `GET /deliveries` does.
+ * Returns the last failed attempt to deliver a batch that is not accepted: one that is `retrying`, `in_flight` or
+ * `dead`. Returns `none` if no attempt failed. Returns undefined if the bus refuses the question, as an old release
+ * without `GET /deliveries` does.
  */
 async function lastFailure(
   bus: Routemaster,

@@ -4,7 +4,7 @@ import { number, timeOf } from './tables.ts';
 
 type Drops = NonNullable<Subscription['dropped']>;
 
-/** Drops are reported for this long, and longer if the subscriber has not been told of them yet. */
+/** Drops are reported for this long. If the subscriber has not been told of them by then, they are still reported. */
 const REPORTED_MS = 86_400_000;
 
 /** Maximum subscribers that are listed, and maximum topics that are listed for each. */
@@ -31,7 +31,8 @@ export function* dropFindings(shown: readonly Subscription[], role: Role): Gener
 }
 
 /**
- * An old release of the bus does not send `last_at`. A new one sends null for events that an old release has dropped.
+ * The time of the last drop, `last_at`, is null if an old release of the bus dropped the events, and missing if the bus
+ * still runs that release. Such drops are reported only while the subscriber has not been told of them.
  */
 function isReported({ last_at, untold }: Drops): boolean {
   return untold > 0 || (last_at ?? 0) > Date.now() - REPORTED_MS;
@@ -48,8 +49,8 @@ function whenOf({ last_at, from, to }: Drops): string {
 const TEST_TOPIC = 'routemaster_test';
 
 /**
- * Returns the topics that lost the most events, without TEST_TOPIC. The topic of an unreadable event is not known, and
- * is left out.
+ * Returns the topics that lost the most events. Leaves out TEST_TOPIC, and the empty name under which the bus counts
+ * events whose topic it could not read.
  */
 function topicsOf({ topics }: Drops): string {
   const sorted = Object.entries(topics).sort(([, one], [, other]) => other - one);

@@ -27,9 +27,9 @@ export interface Chunk {
 }
 
 /**
- * Divides an input into chunks of lines. A chunk is yielded when it is full, and MAX_WAIT_MS after its first line came.
- * Empty lines are left out. Throws Failure if the input is not UTF-8 with one event on each line. The chunks that were
- * yielded before the error are good.
+ * Divides an input into chunks of lines. Yields a chunk when it is full, or MAX_WAIT_MS after its first line came.
+ * Leaves out empty lines. Throws Failure if the input is not UTF-8 with one event on each line. Chunks that were
+ * yielded before the error contain only valid lines.
  */
 export async function* chunksOf(input: AsyncIterable<Buffer | string>): AsyncGenerator<Chunk> {
   const decoder = new TextDecoder('utf-8', { fatal: true });
@@ -112,9 +112,10 @@ function decode(decoder: TextDecoder, piece?: Buffer | string): string {
 }
 
 /**
- * Throws Failure unless the line is one JSON object. The bus cannot check this, because it gets the lines joined by
- * commas: it would accept two events on one line (`{…},{…}`) or one event on two lines. Also throws Failure for a
- * timestamp in seconds (ten digits), as the client library does: the bus would take it for one of 1970.
+ * Throws Failure unless the line is one JSON object. The bus cannot check this, because rtm sends it the lines joined
+ * by commas: the bus would accept a line with two events (`{…},{…}`), and an event that is broken into two lines. Also
+ * throws Failure for a timestamp of ten digits, as the client library does: it is in seconds, but the bus would read
+ * milliseconds, a date in 1970.
  */
 function checkEvent(line: string, number: number): void {
   let value: unknown;

@@ -122,9 +122,9 @@ async function listenAt(port: number, server: Server): Promise<void> {
 }
 
 /**
- * The receiver to which events are forwarded. `authorization` carries the user name of the URL, which should be the
- * subscriber's `uuid`. The bus sends this user name with each delivery, and a receiver may refuse deliveries without
- * it.
+ * The receiver to which events are forwarded. `authorization` has the user name in the URL that the user gave. This
+ * should be the subscriber's `uuid`: the bus sends it as the user name with each delivery, and a receiver may refuse
+ * deliveries without it.
  */
 interface Forwarding {
   url: string;

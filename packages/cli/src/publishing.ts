@@ -36,9 +36,7 @@ export async function publish(call: Call): Promise<void> {
   await noteNoSubscriber(call, bus, topic);
 }
 
-/**
- * Returns the JSON of the option `--data`. Its value is the JSON itself, `@` and the name of a file, or `-` for stdin.
- */
+/** Returns the JSON of the option `--data`. The option is the JSON itself, or `@FILE` for a file, or `-` for stdin. */
 async function dataOf(call: Call): Promise<string | undefined> {
   const given = textOption(call, 'data');
   if (given === undefined) return undefined;

@@ -101,8 +101,8 @@ export async function publishLines(call: Call, file: string): Promise<void> {
     }
     await underWay;
   } catch (error) {
-    // The request that was sent before the error may have failed too, or may fail yet. If so, its error is reported
-    // instead of `error`, because its lines come first in the file.
+    // The request under way began before this error. If that request fails too, its error is reported instead, because
+    // its lines come first in the file.
     const reason = await underWay.then(
       () => error,
       (earlier: unknown) => earlier,

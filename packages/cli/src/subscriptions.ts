@@ -8,8 +8,8 @@ export type Subscription = Calls['GET /subscriptions']['answer'][number];
 
 /**
  * Subscribes the client. Prints a note on stderr and nothing on stdout, as the Ruby tool `rtm` does. Without --uuid, an
- * existing subscription keeps its `uuid`, because its receiver checks it. A new subscription gets the client's token as
- * its `uuid`.
+ * existing subscription keeps its `uuid`, because the receiver may check this `uuid`. A new subscription gets the
+ * client's token as its `uuid`.
  */
 export async function addSubscription(call: Call): Promise<void> {
   const [callback = '', ...topics] = call.args;

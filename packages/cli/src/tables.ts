@@ -17,8 +17,8 @@ export function table(heads: readonly string[], rows: readonly (readonly unknown
 const TIME = /(_at|^oldest|^from|^to)$/;
 
 /**
- * Returns a line for each member of the object, with its name and value. The members of a member have names such as
- * `events.queued`. Times are written as dates.
+ * Returns a line for each field of the object, with its name and value. A field of a nested object is named with its
+ * path, such as `events.queued`. Times are written as dates.
  */
 export function members(record: object): string[] {
   const all = Object.entries(record).flatMap(([name, value]: [string, unknown]) => {

@@ -9,19 +9,17 @@ import { number, textOf, timeOf } from './tables.ts';
 type Entry = Calls['GET /tail']['answer'][number];
 
 /**
- * Interval at which the bus is asked for new events. Asking more often would help little: the events that a web
- * process accepts come into the answers of GET /tail only once a second.
+ * Interval at which the bus is asked for new events. Asking more often would help little: a web process adds the events
+ * that it has accepted to the answer of GET /tail only once a second.
  */
 const LOOK_EVERY_MS = 1000;
 /**
- * Maximum number of topics. The bus watches only this many topics at a time. With one more, each request for a topic
+ * Maximum number of topics, which is the number that the bus watches at a time. With more, each request for one topic
  * would end the watch of another topic, and events would be missing.
  */
 const MAX_TOPICS = 20;
 
-/**
- * A watched topic, or all topics if `topic` is undefined. `seen` is the bus's last answer about it, newest event first.
- */
+/** A watched topic, or all topics if `topic` is undefined. `seen` is the last answer of the bus, newest event first. */
 interface Watch {
   topic: string | undefined;
   seen: readonly Entry[];

@@ -26,7 +26,8 @@ function limitsIn(call: Call) {
 
 /**
  * Returns the topics that an option lists, or undefined if it is not given. Commas separate the topics. As in the
- * console, `-` stands for no topics. Throws UsageError for an empty option, as from a shell variable that is not set.
+ * console, `-` stands for no topics. Throws UsageError for an empty option: the shell variable that should name the
+ * topics may be unset.
  */
 function topicsIn(call: Call, name: string): string[] | undefined {
   const text = textOption(call, name);
@@ -39,8 +40,8 @@ function topicsIn(call: Call, name: string): string[] | undefined {
 }
 
 /**
- * Removes a client. Throws Failure if there is none, so that the user notices a wrong token. The API does not tell: it
- * answers 204 whether or not there was such a client.
+ * Removes a client. Throws Failure if no client has this token, so that the user notices a wrong token: the API would
+ * answer 204 all the same.
  */
 export async function deleteToken(call: Call): Promise<void> {
   const [token = ''] = call.args;
@@ -51,8 +52,8 @@ export async function deleteToken(call: Call): Promise<void> {
 }
 
 /**
- * Returns a sentence that says where to find the right token if no client has this one: a user may have given the name
- * of a client instead. Returns undefined if a client has it.
+ * Returns undefined if a client has this token. Otherwise returns a sentence that says where to find the right token:
+ * the user may have given the name of a client instead of its token.
  */
 async function unknownClient(bus: Routemaster, token: string): Promise<string | undefined> {
   const clients = await collect(bus.clients());
@@ -72,8 +73,8 @@ export function hintOnToken(bus: Routemaster, token: string): Promise<string | u
 }
 
 /**
- * Returns a handler of errors. If the bus knows no client or subscriber with this token, it throws an error that says
- * where to find the right token. Otherwise it throws the given error.
+ * Returns a handler for the errors of a call. If no client or subscriber has this token, the handler throws an error
+ * that says where to find the right token. Otherwise it throws the given error.
  */
 export function adviseOn(bus: Routemaster, token: string): (error: Error) => Promise<never> {
   return async (error) => {

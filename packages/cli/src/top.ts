@@ -10,8 +10,8 @@ const REFRESH_MS = 2000;
 const METRICS_TIMEOUT_MS = 5000;
 /**
  * Time between the two readings of the metrics from which a rate is computed. By default, each process of the bus
- * updates its counters every five seconds, so this time has about two updates. Four seconds would have one update or
- * none, and the rate would jump between too high and 0.
+ * updates its counters every five seconds, so about two updates lie between the readings. With only four seconds
+ * between them, it would be one update or none, and the rate would jump between too high and 0.
  */
 const RATES_OVER_MS = 10_000;
 /**
@@ -61,15 +61,15 @@ export async function top(call: Call): Promise<void> {
 }
 
 /**
- * Number of values at the end of GET /history among which the present rate of a metric is looked for: it is the newest
- * that is not null. A value is null until the bus has sampled it.
+ * Number of values at the end of GET /history that are searched for the present rate of a metric. The last value alone
+ * could be null, because the bus may not have sampled it yet.
  */
 const NEWEST_VALUES = 3;
 
 /**
- * Adds to a report the rates of the bus, and its busiest topics. One reading of the metrics gives no rates, so this
- * takes two more calls. If they fail, as with an earlier release of the bus, the rates are null and the list of topics
- * is empty. The rate of failed deliveries is always null: the bus keeps no history of it.
+ * Adds to a report the rates of the bus, and its busiest topics. Two more calls get them, because one reading of the
+ * metrics gives no rates. If these calls fail, as with an earlier release of the bus, the rates are null and no topics
+ * are listed. The rate of failed deliveries is always null, because the bus keeps no history of it.
  */
 async function withRatesOf(bus: Routemaster, report: BusReport): Promise<BusReport> {
   const unlessUnknown = (error: Error) => {

@@ -7,9 +7,9 @@ type Sort = Calls['GET /topics']['query']['sort'];
 
 const TOPICS_PER_PAGE = 1000;
 
-/** Lists all topics. The bus gives the rates of topics only if it sorts them. */
+/** Lists all topics. Shows rates only with `--sort`, because the bus sends rates only in a sorted list. */
 export async function listTopics(call: Call): Promise<void> {
-  // The bus refuses an unknown order with an error that names all orders.
+  // Not checked here: the bus refuses an unknown order with an error that lists all orders.
   const sort = textOption(call, 'sort') as Sort;
   const topics = await collect(call.connect().topics({ ...(sort && { sort, limit: TOPICS_PER_PAGE }) }));
   const rows = topics.map(({ name, publisher, events, lately }) => [
@@ -31,8 +31,8 @@ export async function deleteTopic(call: Call): Promise<void> {
 }
 
 /**
- * Returns a handler of errors. If there is no topic `name`, it throws an error that says how to list all topics.
- * Otherwise it throws the given error.
+ * Returns a handler for the errors of a call. If there is no topic `name`, the handler throws an error that says how to
+ * list all topics. Otherwise it throws the given error.
  */
 function adviseOnTopic(name: string): (error: Error) => never {
   return (error) => {

@@ -1,9 +1,6 @@
 import { COMMANDS } from './commands.ts';
 
-/**
- * Number of typed characters for which one error is forgiven: a typed name of five characters may have one error, one
- * of six characters two.
- */
+/** For every three typed characters, one error is forgiven: one in a name of five characters, two in a name of six. */
 const LETTERS_PER_ERROR = 3;
 
 const HELP = 'rtm help lists all commands.';
