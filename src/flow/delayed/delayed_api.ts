@@ -109,8 +109,9 @@ async function* json(events: Reply<'list_delayed'>['events']): AsyncGenerator<st
 }
 
 /**
- * Reads the parameter `after`: the page begins behind the delayed event with this due time and serial number. Delayed
- * events are sorted by due time, then by serial number, the order in which they were accepted.
+ * Reads the parameter `after`, such as `1767225600000-42`: the page begins behind the delayed event with this due time
+ * and this serial number. Delayed events are sorted by due time, then by serial number, which counts them in the order
+ * in which they were accepted.
  */
 function readPlace(text: string): { afterMs: number; afterSerial: number } {
   const [at, serial] = text.split('-').map(Number);

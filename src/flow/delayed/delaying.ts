@@ -81,8 +81,8 @@ export class Delaying {
     for (const [index, { outcome, subscribers }] of outcomes.entries()) {
       const publication = group[index] as TimedPublication;
       const atOnce = publication.events.filter((event) => isDue(event, nowMs)).map(textOf);
-      // If all events of the publication were delayed or refused, nothing was published. The script then says 0
-      // `subscribers`, even if the topic has some, so `copies` must not note this number.
+      // If no event of the publication was published at once, the script replies 0 `subscribers`, even if the topic has
+      // some. So `copies`, which remembers how many subscribers each topic has, must not note this 0.
       if (outcome !== 'accepted' || atOnce.length === 0) continue;
       onAccepted({ ...publication, events: atOnce });
       copies.note(publication.topic, subscribers);

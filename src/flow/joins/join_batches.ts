@@ -35,8 +35,8 @@ const MAX_COUNTED_PER_CALL = 50;
 const MAX_JOINS_KNOWN = 1000;
 
 /**
- * What the delivery log shows for a batch of a join: such a batch is accepted without an HTTP request, so it has no
- * status and takes no time.
+ * The delivery log says this about a batch that a join has accepted. The join gets its batches without HTTP requests,
+ * so there is no status and no duration.
  */
 const TAKEN = { status: null, durationMs: 0 };
 
@@ -77,10 +77,10 @@ export class JoinBatches {
   }
 
   /**
-   * Counts the events of a batch for its join, in several script calls if there are many. Each call also removes its
-   * events from the batch, and the last one ends the job. The batch waits while Redis is short of memory, or an outbox
-   * for the join's events is full. Throws RangeError if an event cannot be decoded, and StorageUnavailable if Redis
-   * cannot be reached.
+   * Counts the events of a batch for its join, in several script calls if there are many. Each call removes from the
+   * batch the events that it has counted, and the last call ends the job. If Redis is short of memory, or an outbox for
+   * the join's events is full, the batch is tried again later. Throws RangeError if an event cannot be decoded, and
+   * StorageUnavailable if Redis cannot be reached.
    */
   async countBatch(work: Work, signal: AbortSignal): Promise<Settlement> {
     try {
@@ -160,9 +160,9 @@ export class JoinBatches {
   }
 
   /**
-   * A join may publish only to a topic that the join's client owns. If the topic is in another partition, this method
-   * makes the client the owner, or returns the reason why that is refused. If the topic is in the join's own partition,
-   * the script `join_events` does so.
+   * A join may publish only to a topic that its client owns. If the topic is in another partition than the join, makes
+   * the client the owner of the topic, or returns the reason why that is refused. If the topic is in the join's own
+   * partition, the script `join_events` makes the client the owner, and nothing is done here.
    */
   async #refusalElsewhere({ token, rules }: Join): Promise<Counted['reason']> {
     const { partitions, settings } = this.#parts;

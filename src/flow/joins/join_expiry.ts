@@ -102,9 +102,8 @@ async function expire(parts: JoinExpiryParts, token: string): Promise<void> {
   if (on_expiry) await guard.check(partition);
   const movedUntilMs = await moveWhatIsAccepted(parts, join);
   const isFull = on_expiry && (await areFullElsewhere(join, [on_expiry.topic], settings, partitions));
-  // The script cannot see the outboxes of another partition, where the topic of `on_expiry` may be. If an outbox that
-  // the topic needs is full, the script gets a limit of 0 bytes: then every outbox counts as full, and the script
-  // closes no keys.
+  // The topic of `on_expiry` may be in another partition, whose outboxes the script does not see. If one of them is
+  // full, the script is told that outboxes may have 0 bytes. So it takes all outboxes for full, and closes no keys.
   const limits = isFull ? { ...settings, maxOutboxBytes: 0 } : settings;
   const reply = await partition.runPermitted('expire_keys', {
     ...joinArguments(join, limits, partitions),

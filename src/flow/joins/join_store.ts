@@ -26,14 +26,13 @@ export interface Join {
   token: string;
   rules: JoinRules;
   /**
-   * When the rules were stored, in µs by the clock of Redis. A script does nothing if its caller passes an older
-   * version, because the rules have changed since.
+   * When the rules were stored, in µs by the clock of Redis. A script that gets another version than the stored one
+   * does nothing, because the rules have changed.
    */
   version: string;
   /**
-   * Batches of a removed join of the same name may be left in the join's queue. A batch is from the removed join if its
-   * score in the queue (a sorted set) is at most this number. Its events are not counted. 0 if there are no such
-   * batches.
+   * The queue of the join may still have batches of a removed join of the same name. These are the batches whose score
+   * in the queue (a sorted set) is at most `countsAfter`. Their events are not counted. 0 if there are none.
    */
   countsAfter: number;
 }
@@ -106,9 +105,10 @@ export async function claimTopics(
 }
 
 /**
- * Returns true if one of these topics cannot take events now, because its partition passes them on through an outbox
- * that is full. Leaves out topics in the join's own partition, which the scripts check. A partition that does not
- * answer counts as having room: the join's partition keeps the events until it answers.
+ * Returns true if one of these topics cannot take events now. The partition of a topic passes events on to subscribers
+ * in other partitions through outboxes. If one of these outboxes is full, the topic takes no events. Leaves out topics
+ * in the join's own partition, which the scripts check. If a partition does not answer, its topics count as free: the
+ * join's partition keeps the events until it answers.
  */
 export async function areFullElsewhere(
   { token }: Join,

@@ -30,8 +30,8 @@ export class Joins {
   }
 
   /**
-   * Creates or changes a join. If this is refused, `outcome` is the reason, and the join stays as it was. One change
-   * may remain: the client has become the publisher of topics in other partitions, to which the join should publish.
+   * Creates or changes a join. If this is refused, `outcome` is the reason, and the join stays as it was. But the
+   * client may already have become the publisher of topics in other partitions, to which the join was to publish.
    */
   async put(client: string, name: string, rules: JoinRules): Promise<Reply<'put_join'>> {
     const token = joinToken(name, client);
@@ -164,8 +164,9 @@ async function sourceInLoop(
 }
 
 /**
- * Returns the source topics of the joins, in any partition, that publish to `topic`. Leaves out the join `except`. A
- * join counts even if its client does not own `topic` at the moment, because the client can get the topic back.
+ * Finds the joins that publish to `topic`, in all partitions, and returns their source topics. Leaves out the join
+ * `except`. A join counts even if its client does not own `topic` at the moment, because the client can get the topic
+ * back.
  */
 async function sourcesBefore(partitions: Partitions, topic: string, except: string): Promise<string[]> {
   const found = await partitions.ask(async (redis, keys) => {

@@ -53,7 +53,7 @@ export function joinsApi({ joins, clients, pages, publicNames, subscribers }: Jo
   };
   /**
    * Removes the join that was just stored, if its client was removed during this request, or lost a scope that the join
-   * needs. The call that changed the client has removed joins too, but may not have seen this one.
+   * needs. The call that changed the client removes its joins, but may have done so before this join was stored.
    */
   const undoUnlessPermitted = async (token: string, rules: JoinRules) => {
     const client = await clients.find(ownerOf(token));

@@ -20,15 +20,14 @@ export class BadCron extends Error {}
 const kept = new LRUCache<string, CronTimes>({ max: MAX_KEPT });
 
 /**
- * The times of a cron expression in a time zone. Some local times are skipped when the clocks go forward, and some
- * occur twice when they go back.
+ * The times of a cron expression in a time zone. When the clocks go forward, some local times are skipped. When they go
+ * back, some occur twice.
  * - A *fixed-time* expression has one second, one minute and one hour, such as `30 2 * * *` (2:30:00). If this time
  *   occurs twice, it fires only at the first. If this time is skipped, it fires when the clocks go forward.
  * - Any other expression fires both times at a local time that occurs twice, and not at a skipped one.
  *
  * This class asks the library croner for local times, without a zone, and converts them. With a zone, croner is too
- * slow and sometimes wrong: `* * 2 * 3 SUNL` in Berlin takes 80 s, and `30 23 * * *` in Nuuk is not due on the day on
- * which the clocks go forward from 23:00 to midnight.
+ * slow (80 s for `* * 2 * 3 SUNL` in Berlin), and misses some times when the clocks change.
  */
 export class CronTimes implements Times {
   readonly #expression: string;
@@ -141,20 +140,21 @@ export class CronTimes implements Times {
 
   /**
    * Checks `atMs`, which croner has found in a search from `fromMs`, forward or backward. croner searches as if the
-   * zone always had the offset `offsetMs`. If the clocks change between these times, `atMs` may be wrong. Then this
-   * method returns a time between them at which the zone has another offset, and the caller searches again from the
-   * change of the clocks. Returns undefined if `atMs` is right.
+   * zone always had the offset `offsetMs`, so `atMs` may be wrong if the clocks change between `fromMs` and `atMs`. In
+   * this case, returns a time between the two at which the zone has another offset: the caller then searches again from
+   * the change of the clocks. Returns undefined if `atMs` is right.
    */
   #otherOffset(fromMs: number, atMs: number, offsetMs: number): number | undefined {
     const dayMs = Math.sign(atMs - fromMs) * DAY_MS;
     const [earliest, latest] = [Math.min(fromMs, atMs), Math.max(fromMs, atMs)];
     const checked = [
       // Checks the offset one day into the search. If the clocks go back in this day, an hour occurs twice, and croner
-      // misses the second time. Example: on 25 October 2026, Berlin has the hour from 2:00 to 3:00 twice. At the first
-      // 2:45, `0,30 2 25 10 *` is due in 15 minutes, at the second 2:00. But croner finds 2:00 in 2027.
+      // misses the second time. Example: in Berlin, the hour from 2:00 to 3:00 occurs twice on 25 October 2026. At the
+      // first 2:45, the next time of `0,30 2 25 10 *` is the second 2:00, in 15 minutes. But croner finds 2:00 in 2027.
       fromMs + dayMs,
-      // Checks the offset one day before the end of the search. If the clocks go back in this day, the local time at
-      // `atMs` may occur twice. Then `atMs` must be the moment that the search reaches first, but may be the second.
+      // Checks the offset one day before the end of the search. If the clocks go back in this day, the local time that
+      // croner found may occur twice. `atMs` may then be the farther of the two moments, but the search needs the
+      // nearer.
       atMs - dayMs,
       // Checks the offset at `atMs`. If it is not `offsetMs`, the local time at `atMs` does not match the expression.
       atMs,

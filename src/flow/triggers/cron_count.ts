@@ -13,8 +13,8 @@ export interface DayTimes {
 
 /**
  * Counts the times of an expression after `afterMs`, up to and including `upToMs`. Multiplies the numbers of hours,
- * minutes and seconds, because finding one time takes 100 µs. A thousand triggers that fire every minute miss so many
- * times in a day without workers that finding them would take 144 s.
+ * minutes and seconds instead of finding each time, which takes 100 µs. For a thousand triggers that fire every minute,
+ * finding all the times of one day without workers would take 144 s.
  */
 export function countBetween(times: DayTimes, zone: Zone, afterMs: number, upToMs: number): number {
   let count = 0;
@@ -28,8 +28,8 @@ export function countBetween(times: DayTimes, zone: Zone, afterMs: number, upToM
 }
 
 /**
- * Returns the first time after `fromMs` at which the zone has another offset than `offsetMs`. Returns `upToMs` + 1 if
- * it keeps this offset up to `upToMs`.
+ * Returns the first time after `fromMs` at which the zone's offset is not `offsetMs` any more. Returns `upToMs` + 1 if
+ * the offset stays the same up to `upToMs`.
  */
 function endOfStretch(zone: Zone, fromMs: number, upToMs: number, offsetMs: number): number {
   for (let at = fromMs; at < upToMs; at += DAY_MS) {

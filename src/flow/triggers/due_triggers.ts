@@ -21,8 +21,8 @@ import type { TriggerName } from './stored_trigger.ts';
 /** Maximum triggers that one script call fires. 100 take Redis a few ms. */
 const FIRED_PER_CALL = 100;
 /**
- * Once the triggers of a script call have this many due times, it takes no further trigger. A late trigger may have
- * several.
+ * A script call takes no further trigger when the triggers that it has taken have this many due times together. A late
+ * trigger may have several due times.
  */
 const MAX_TIMES = 200;
 /** Maximum time for computing due times for one script call. Triggers that are not reached wait for the next call. */
@@ -60,8 +60,8 @@ interface DueTriggersParts {
   >;
   /**
    * The publish rates of clients, which only the control partition stores. Undefined if `partition` is the control
-   * partition: there the script counts the published events against the rates. For another partition, this process does
-   * it.
+   * partition: its script then counts the published events against the rates. In any other partition, the script cannot
+   * do so, and this process does it.
    */
   ratesElsewhere?: Pick<RateLimit, 'mustWait' | 'charge'> | undefined;
   recorder: Pick<Recorder, 'published' | 'added' | 'triggersFired' | 'triggersMissed'>;
@@ -80,8 +80,8 @@ export class DueTriggers {
   /** Logs how many due times of triggers passed without an event, by reason. */
   readonly #logMissed: (missed: Record<string, number>) => void;
   /**
-   * Triggers that were logged within the last hour, because their due times cannot be computed: the revisions of their
-   * definitions. Each is logged at most once an hour.
+   * Triggers whose due times cannot be computed, and for which this was logged within the last hour. Each is logged at
+   * most once an hour. The keys are the revisions of the triggers' definitions.
    */
   readonly #loggedRevisions = new LRUCache<string, true>({ max: MAX_TOLD, ttl: TELL_EVERY_MS });
   /** Grows with each call of `publish`, so that the script begins with another client each time. */
@@ -112,8 +112,8 @@ export class DueTriggers {
   }
 
   /**
-   * Moves a trigger to the partition of its topic, because the call that gave it the topic may have been cut off. Does
-   * not wait for the end, because that partition may be unreachable.
+   * Finishes the move of a trigger to the partition of its topic. The call that began the move may have been
+   * interrupted. Does not wait for the result, because that partition may be unreachable.
    */
   #finishMove(trigger: TriggerName): void {
     const { partition, partitions, confirmed } = this.#parts;

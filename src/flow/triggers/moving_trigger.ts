@@ -7,27 +7,24 @@ import { revisionOf, topicOfDefinition } from './definition.ts';
 import { allNames, placeOf, readAll, type TriggerName, triggerAt } from './stored_trigger.ts';
 
 /**
- * Maximum time between reading a moving trigger in its old partition and storing it in the new one. A trigger that
- * arrives later is refused. It must be well below 30 s, the time for which the new partition remembers that a trigger
- * was removed. If partitions are slow, `finishMove` permits more time.
+ * Maximum time between reading a moving trigger in its old partition and storing it in the new one, which refuses a
+ * trigger that arrives later. This time must be well below 30 s, because the new partition remembers a removed trigger
+ * only for 30 s. If partitions are slow, `finishMove` permits more time.
  */
 const MAX_AGE_MS = 1000;
 
 /**
- * Finishes the move of a trigger to another partition. The move begins when the script `put_trigger` gives the trigger
- * in `from` a topic whose home is another partition, and sets the field `moving`. This function copies the trigger with
- * its counts and times to that home, and then removes it from `from`.
+ * Finishes the move of a trigger from one partition to another, the *home* of its new topic. The script `put_trigger`
+ * has begun the move by setting the field `moving` in `from`. This function copies the trigger to the home, and then
+ * removes it from `from`. A repeat is harmless, even by several processes at once. Does nothing if the trigger is gone
+ * or not moving.
  *
- * Does nothing with a trigger that is gone or not moving. Several processes can do this at the same time, and an
- * interrupted call can be repeated. Returns false if the home does not know the client. Throws StorageUnavailable if
- * the home refuses the trigger as `late`, because what was read in `from` may be outdated: the trigger was removed from
- * the home meanwhile, or the calls took too long. In these cases the trigger stays in `from`.
+ * If the home refuses the trigger, the trigger stays in `from`. Returns false if the home does not know the client.
+ * Throws StorageUnavailable if the copy may be outdated (`late`): the home has removed this trigger meanwhile, or the
+ * calls took too long.
  *
- * Calls of `confirmed` wait for replicas (ROUTEMASTER_MIN_REPLICAS), so that a failover does no harm:
- * - Before the home gets the trigger, the replicas of `from` have the field `moving`. After a failover to a replica
- *   without this field, the trigger could fire in both partitions.
- * - Before `from` removes the trigger, the replicas of the home have it. Otherwise a failover of the home could lose
- *   the trigger.
+ * Calls of `confirmed` wait until replicas have each change, before the next change is made. Otherwise a failover could
+ * undo `moving`, so that both partitions fire the trigger, or could lose the copy in the home.
  */
 export async function finishMove(
   { client, name }: TriggerName,
@@ -40,8 +37,8 @@ export async function finishMove(
   if (text === null) return true;
   const topic = topicOfDefinition(text);
   const home = partitions.ofTopic(topic);
-  // The home must judge whether the trigger comes too late. So the time is taken from its clock, and before the trigger
-  // is read.
+  // The home refuses the trigger if it has removed this trigger since `seenUs`, or if `seenUs` is too long ago. So
+  // `seenUs` is by the clock of the home, and is taken before the trigger is read.
   const seenUs = usOf(await home.command((redis) => redis.time()));
   const maxAgeMs = Math.ceil(MAX_AGE_MS + 2 * (clock.monotonicMs() - beganMs));
   const [definition, state] = await (confirmed.all[from.index] as Partition).confirmedCommand((redis, keys) =>
@@ -64,15 +61,16 @@ export async function finishMove(
     const why = `the trigger was changed meanwhile, or ${home.master.name} took too long`;
     throw new StorageUnavailable(undefined, why);
   }
-  // If the trigger has another definition by now, it stays: its client may have stored a new trigger of this name.
+  // If the trigger has another definition by now, it is not removed: its client may have stored a new trigger of this
+  // name.
   await from.run('remove_trigger', { client, name, revision: revisionOf(definition), isNoted: true });
   return true;
 }
 
 /**
- * If a trigger is in several partitions, and so fires in each, removes it from all but the first, whose definition the
- * API shows. This happens when a failover brings a moved trigger back in its old partition. Skips partitions that
- * cannot be reached, or whose triggers cannot be read.
+ * Removes triggers that are in several partitions, where they would fire several times. A failover can bring back a
+ * moved trigger in its old partition. The trigger stays in the first partition, because the API shows that definition.
+ * Skips partitions that cannot be reached, or whose triggers cannot be read.
  */
 export async function removeDoubles(partitions: Partitions): Promise<void> {
   const read = async (partition: Partition) => {
@@ -89,9 +87,9 @@ export async function removeDoubles(partitions: Partitions): Promise<void> {
 /** Removes a trigger from the partitions in `having` except the first that has it. */
 async function removeDouble(trigger: TriggerName, having: readonly Partition[]): Promise<void> {
   const there: { partition: Partition; revision: string }[] = [];
-  // If another process is moving the trigger from the first partition, A, to another one, B, then B must keep it. The
-  // trigger in A gets the field `moving` before B gets the trigger. So A is read after B: if B had the trigger, the one
-  // in A has `moving` by then, or is gone.
+  // Nothing may be removed while another process moves the trigger from the first partition to one of the others. The
+  // first gets the field `moving` before the other gets the trigger. So the first is read last: if the other had the
+  // trigger, the first has `moving` by then, or no longer has the trigger.
   for (const partition of having.toReversed()) {
     const [stored] = await partition.command((redis, keys) =>
       readAll(redis, keys, [trigger], partition.skip),

@@ -1,6 +1,6 @@
 /**
- * If the stored due time of a trigger is at most this old, the trigger fires for it and for all later due times up to
- * now. If it is older, `catch_up` decides: that setting is for outages, not for short restarts of the workers.
+ * If a trigger is at most this late, it fires for its stored due time and for all later due times up to now. If it is
+ * later, `catch_up` decides: that setting is for outages, not for short restarts of the workers.
  */
 export const PROMPT_MS = 10_000;
 /** A trigger with `catch_up: all` fires for at most this many missed due times, the newest ones. */

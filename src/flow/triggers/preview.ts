@@ -5,8 +5,8 @@ import type { StoredTrigger } from './stored_trigger.ts';
 
 /**
  * Returns the next `count` due times (ms) of a trigger, or fewer if its schedule ends. Computing one time may take some
- * ms, so other requests get their turn before each (`whenFree`). The whole computation counts as `priceInCalls` calls
- * in the rate limit of the caller.
+ * ms, so before each time, `whenFree` lets other requests take their turn. `priceInCalls` is what the whole computation
+ * costs, in calls of the caller's rate limit.
  */
 export async function nextTimes(
   { text }: StoredTrigger,

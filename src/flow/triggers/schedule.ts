@@ -40,7 +40,7 @@ export function timesOf({ schedule, start, end, offset }: Timing): Times {
 }
 
 function scheduled(schedule: Schedule, start: number): Times {
-  // A schedule with a single time (`at`) repeats after a period so long that no second due time follows.
+  // A schedule with a single time (`at`) is treated as one whose period is so long that no second due time follows.
   if ('at' in schedule) return every(MAX_TIME_MS + 1, schedule.at);
   if ('every' in schedule) return every(schedule.every, start);
   const zone = zoneCalled(schedule.timezone);

@@ -70,7 +70,7 @@ export class Triggers {
 
   /**
    * Creates or replaces a trigger, which then publishes to `topic`.
-   * - `decide` returns what to store, given the stored trigger, if there is one, and the time of Redis. It is called
+   * - `decide` gets the stored trigger, if there is one, and the time of Redis. It returns what to store. It is called
    *   again if another request changes the trigger meanwhile.
    * - `isFixed` is true if the setting ROUTEMASTER_CLIENTS names the client. Such a client is not in Redis, so the
    *   script must not look for it there.
@@ -129,12 +129,13 @@ export class Triggers {
   }
 
   /**
-   * Leaves a trigger in one partition at most. Resolves with what was found there, or in `home` if none has the
-   * trigger. Several partitions may have it after interrupted calls, or calls at the same time:
-   * - A trigger with the field `moving` is moved to the partition of its new topic, unless the client is not known
-   *   there. If that partition has a trigger of this name already, the script `receive_trigger` decides which of the
+   * Makes sure that at most one partition has the trigger. Resolves with what was found there, or in `home` if no
+   * partition has the trigger. An interrupted call, or two calls at the same time, can leave the trigger in several
+   * partitions:
+   * - If it has the field `moving`, it is moved to the partition of its new topic, unless the client is not known
+   *   there. If that partition already has a trigger of this name, the script `receive_trigger` decides which of the
    *   two stays.
-   * - A trigger that got topics in different partitions is removed from all partitions but the first.
+   * - Otherwise it stays in the first partition, and is removed from the others.
    */
   async #keepOne(trigger: TriggerName, home: Partition): Promise<Found> {
     for (;;) {
@@ -144,8 +145,8 @@ export class Triggers {
       if (moving && (await this.#finishMove(trigger, moving.partition))) continue;
       const [kept = found[home.index] as Found, ...others] = there;
       if (others.length === 0) return kept;
-      // Removes only the revision that was found. Meanwhile another call may have removed it, and moved `kept` to this
-      // partition.
+      // Removes only the revision that was found. If another call has moved `kept` to this partition meanwhile, `kept`
+      // must stay.
       const remove = ({ partition, stored }: Found) =>
         partition.run('remove_trigger', {
           ...trigger,
@@ -166,9 +167,9 @@ export class Triggers {
     };
     let found = await removeFromAll();
     if (all.length === 1) return found;
-    // Meanwhile a worker may have moved the trigger from partition A to partition B, so that B was asked too early, and
-    // A too late. Or the trigger may be on its way to B, which refuses it only if B was asked after the worker had read
-    // it in A. So the removal is repeated until no partition had the trigger.
+    // One round may miss a trigger that a worker is moving from partition A to partition B: B is asked before the
+    // trigger arrives, and A after it has left. So rounds are repeated until no partition had the trigger. A trigger
+    // that is then still on its way to B is refused, because B was asked after the worker had read the trigger in A.
     while (await removeFromAll()) found = true;
     return found;
   }
