@@ -13,8 +13,8 @@ import { escapeOf } from './json.ts';
 import type { Compatibility } from './routing/dialect.ts';
 
 /**
- * Matches root and viewer keys that people copied from an example, such as `your-key`. `a-key` is not matched, because
- * one random Base64 key in a thousand begins with `a-` or `a_`, in upper or lower case.
+ * Matches root and viewer keys that people copied from an example, such as `your-key`. `a-key` is not matched: one
+ * random Base64 key in a thousand begins with `a-`, `a_`, `A-` or `A_`.
  */
 const PLACEHOLDER =
   /change.?me|placeholder|^(your|my|the|some|example|sample|test|demo|default|root|admin|replace|insert)[-_.]|^(secret|password)/i;

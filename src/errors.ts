@@ -57,7 +57,10 @@ interface ErrorOptions {
   /** JSON members of the error answer besides the standard ones, such as `index` and `field` of a bad event. */
   members?: Record<string, string | number>;
   headers?: Record<string, string | string[]>;
-  /** The answer costs this many calls of the caller's rate limit, besides the one for the request (see CallLimits). */
+  /**
+   * In the caller's rate limit, the answer costs this many calls, in addition to the one for the request (see
+   * CallLimits).
+   */
   priceInCalls?: number;
 }
 
@@ -206,8 +209,9 @@ export function connectionFailure(error: Error): string {
 }
 
 /**
- * Returns the message of an error. Node's error for a host with several addresses has no message, but an error for each
- * address. The message of an OpenSSL error has a memory address, a source file and a line break beside its reason.
+ * Returns the message of an error in a form that people can read. Node's error for a host with several addresses has no
+ * message, but contains an error for each address: returns their messages. The message of an OpenSSL error also has a
+ * memory address, a source file and a line break, so only its reason is returned.
  */
 export function messageOf(error: Error): string {
   if ('library' in error && 'reason' in error) return `${error.library}: ${error.reason}`;

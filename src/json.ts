@@ -159,8 +159,8 @@ function isEscaped(text: string, at: number): boolean {
 
 /**
  * Parses JSON that may have long numbers (see QUOTE_OR_LONG). A long number for which `keepsDigits` returns true
- * becomes JSON.rawJSON and keeps its digits; any other becomes a double. A reviver for JSON.parse would need half a
- * second for a megabyte of one-digit numbers.
+ * becomes JSON.rawJSON and keeps its digits; any other becomes a double. JSON.parse is called without a reviver, which
+ * would take half a second for a megabyte of one-digit numbers.
  */
 function parseLongNumbers(text: string, keepsDigits: (number: string) => boolean): unknown {
   const parsed: unknown = JSON.parse(text); // throws if `text` is not JSON, which the marks below could hide

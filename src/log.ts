@@ -20,7 +20,8 @@ const destination = pino.destination({ dest: 1, minLength: 1, maxLength: MAX_WAI
 // A process goes on if its log cannot be written, as on a full disk. pino's own listener throws such an error, and after
 // an EPIPE it makes `end` do nothing, so that `logged` would never resolve.
 destination.removeAllListeners('error').on('error', () => {});
-// After an error, only a line that the destination takes makes it write again. If it is full, `flush` must do this.
+// After an error, the destination writes again only when it accepts another line. A full destination accepts no line,
+// but drops it. So `flush` must make it write.
 destination.on('drop', () => destination.flush());
 // Turns off pino's own flush at exit, which would hang if the reader of stdout hangs. `logged` replaces it.
 destination.flushSync = () => {};
@@ -53,7 +54,8 @@ export function rarelyFailing(): LogMethod {
 type Rare = Partial<Failure> & { skipped?: unknown };
 
 /**
- * What a log line says about a failed call. `away` names a Redis that could not be reached, `full` one without room.
+ * What a log line says about a failed call. `away` names a Redis that could not be reached, `full` a Redis that is
+ * full.
  */
 interface Failure {
   reason: string;

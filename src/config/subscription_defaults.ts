@@ -1,5 +1,5 @@
-// Defaults for subscribers whose hash in Redis lacks a field. src/store/script_source.ts makes a Lua module of them for
-// the scripts: `store/defaults`.
+// Defaults for subscribers whose hash in Redis lacks a field. Scripts get these defaults as the Lua module
+// `store/defaults`, which src/store/script_source.ts makes.
 
 /** Time that a batch waits for more events. */
 export const DEFAULT_TIMEOUT_MS = 500;
