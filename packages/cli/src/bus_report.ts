@@ -176,7 +176,8 @@ function linesOf(figures: Figures): Map<string, SubscriberLine> {
   const known = new Set(lines.keys());
   add('delivery_events_total', (line, value) => (line.delivered = value), 'success');
   add('delivery_batches_total', (line, value) => (line.failed = value), 'failure');
-  // The delivery counters include subscribers that have left the bus. The report leaves them out.
+  // The delivery counters include subscribers of which the bus stores nothing else any more. The report leaves them
+  // out.
   for (const subscriber of lines.keys()) if (!known.has(subscriber)) lines.delete(subscriber);
   return lines;
 }
