@@ -22,22 +22,24 @@ interface ApiInput {
   /** Returns what the page needs of an entry of a listing. The rest of the entry, which may be long, is dropped. */
   keep?: (entry: never) => unknown;
   /**
-   * Set for a call whose answer ends with a list of events. Such an answer can have hundreds of megabytes, so it is cut
-   * off between two events once it has more than MAX_READ characters. `ending`, such as `]}`, takes the place of the
-   * rest, so that the text is valid JSON.
+   * For a call whose answer ends with a list of events and may have hundreds of megabytes. After MAX_READ characters
+   * the list is cut off between two events, and `ending`, such as `]}`, is appended, so that the text is valid JSON.
    */
   ending?: string;
 }
 
 const MAX_READ = 131_072;
 
-/** Number of characters of API answers that cost the visitor of a console page one call of the rate limit. */
+/**
+ * The API calls behind a visit to a console page count in the visitor's rate limit. This many characters of their
+ * answers count as one call.
+ */
 const CHARACTERS_PER_CALL = 16_384;
 const charges = new WeakMap<object, number>();
 
 /**
- * Returns what a visit to a page or form has cost by its API calls, in calls of the visitor's rate limit. The visit
- * itself costs one call more.
+ * Returns how many calls the API calls behind a visit to a page or form cost in the visitor's rate limit. The visit
+ * itself costs one more call.
  */
 export function chargeOf(visit: object): number {
   return charges.get(visit) ?? 0;
@@ -85,8 +87,8 @@ export class ApiCalls {
     if (!caller || !this.allows(name, visit))
       throw new BusError('forbidden', `only ${route.roles.join(' or ')} may do this`);
     const path = route.path.replace(/:(\w+)/g, (_, part: string) => encodeURIComponent(params[part] ?? ''));
-    // All roles get the same links, whose query may have `client` or `subscriber`. The API refuses both from a client,
-    // so a parameter that names the calling client is left out.
+    // Clients see the same links as root, which may name a client in the query (`client` or `subscriber`). The API
+    // refuses these parameters from clients. So if such a parameter names the calling client, it is left out.
     const own = clientOf(caller);
     const asked = Object.fromEntries(
       Object.entries(query).filter(

@@ -9,8 +9,9 @@ const [MAX_EVENTS_SHOWN, MAX_SHOWN] = [100, 131_072];
 type Attempt = Delivery['attempts'][number];
 
 /**
- * Returns the outcome of an attempt: its HTTP status, or a word. If the subscriber is a join, `join` is its name. A
- * join has no status: the bus counts its events, and sends no request.
+ * Returns the outcome of an attempt: its HTTP status or, if there is none, a text such as `no answer`. `join` is the
+ * name of the join if the batch belongs to one. Attempts for a join have no status, because the bus counts the events
+ * of the batch and sends no request.
  */
 export function outcomeOf({ status, reason }: Pick<Attempt, 'status' | 'reason'>, join?: string): string {
   if (join !== undefined) return reason === null ? 'counted' : 'not counted';

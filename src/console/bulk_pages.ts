@@ -21,8 +21,8 @@ export interface BulkParts {
 }
 
 /**
- * The owner of the bulk operations on dead letters that root begins. All holders of the root key share them. Tokens
- * have no colon, so no client can be this owner.
+ * Stands for root as the owner of bulk operations. All holders of the root key share this owner. No token has a colon,
+ * so no client is mistaken for it.
  */
 const ROOT_OWNER = ':root';
 
@@ -90,7 +90,7 @@ export function bulkPages({ api, bulks, joins }: BulkParts & { api: ApiCalls }):
       async act({ caller, body, about }) {
         const id = String(body.id);
         const bulk = await bulks.find(bulkOwner(caller));
-        // Tells the audit what the bulk operation does (retry or purge), and to whose dead letters.
+        // Tells the audit whether the bulk operation is a retry or a purge, and whose dead letters it changes.
         if (bulk?.id === id) about?.(bulk.act, bulk.tokens?.[0]);
         await bulks[does](bulkOwner(caller), id);
         return pathWith(BULK_PATH, { id });

@@ -50,8 +50,8 @@ export function clientsPages({ api, subscribers }: ClientsParts & { api: ApiCall
   ];
 
   /**
-   * Throws if a client of this name was made after `was`, the time at which the form was shown. Otherwise a person who
-   * reloads the page with the secret would send the form again, and make a second client.
+   * Throws if a client of this name was made after the form was shown (`was`). This happens if a person reloads the
+   * page that shows the new secret: the browser sends the form again, and a second client would be made.
    */
   async function checkFirst(call: PageCall & { body: AnyFields }): Promise<void> {
     const { name, was } = call.body;
@@ -68,7 +68,8 @@ function listing(api: ApiCalls, subscribers: ClientsParts['subscribers']): Route
   const about = { path: PATH, roles: WATCHERS, title: 'Clients', name: 'GET /api_tokens' } as const;
   return listingPage<ClientReport>(api, about, async (call, nowMs, clients) => {
     const mayChange = api.allows('POST /api_tokens', call);
-    // Clients with a subscriber get a link to it. While the partition of the subscriber is away, the link is left out.
+    // A client with a subscriber gets a link to it. If the partition of the subscriber cannot be reached, there is no
+    // link.
     const found = await Promise.all(clients.map(({ token }) => subscribers.has(token).catch(() => false)));
     const subscribed = new Set(clients.flatMap(({ token }, index) => (found[index] ? token : [])));
     const { name: sought } = call.query;
@@ -148,8 +149,8 @@ function changes(api: ApiCalls): Route[] {
       action: 'client.rotate_secret',
       params: TOKEN,
       async act(call) {
-        // If a person reloads the page with the new secret, the browser sends the form again. So the form has
-        // `secret_at`, the time of the secret to replace. The API refuses the form if that secret was replaced already.
+        // If a person reloads the page that shows the new secret, the browser sends the form again. So the form says
+        // when the secret to replace was made (`secret_at`), and the API refuses the form if there is a newer secret.
         const body = { secret_at: Number(call.body.secret_at) };
         const { params } = call;
         const name = 'POST /api_tokens/:token/secret';
@@ -185,7 +186,7 @@ function topics(patterns: readonly string[] | undefined) {
 
 const NO_SECRET = html`<span class="none">none: the token is the credential</span>`;
 
-/** An operator types this into a field of topics to permit no topic at all. An empty field permits any topic. */
+/** What an operator types into a form field of topics to permit no topic at all. An empty field permits every topic. */
 const NO_TOPIC = '-';
 
 /**

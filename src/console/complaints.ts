@@ -8,13 +8,12 @@ import { subscriberPath } from './links.ts';
 import { pathWith } from './parts.ts';
 
 /**
- * Workers store figures (a sample) every ten seconds. After this many missing samples, the overview says that no worker
- * has spoken.
+ * Workers store their figures (a sample) every ten seconds. If this many samples are missing, the overview complains.
  */
 const MISSED_SAMPLES = 3;
 /** Seconds that an event may wait for its subscriber before the overview complains. */
 const LONG_SECONDS = 60;
-/** How long the overview tells of events that were dropped for want of memory. */
+/** How long the overview mentions events that were dropped because memory was full. */
 export const DROPS_TOLD_MS = 86_400_000;
 
 /** The state of the bus, from which `complaintsOf` derives what is wrong. */
@@ -26,16 +25,15 @@ export interface State {
   /** The memory of the fullest Redis. */
   memory: Memory;
   /**
-   * The events that were dropped for want of memory. Undefined if nothing was dropped within DROPS_TOLD_MS.
-   * - For a client: `events` counts all its dropped events, and `agoMs` is the time since the last of them.
-   * - For the whole bus: `events` counts those within DROPS_TOLD_MS. `agoMs` can be five minutes too long.
+   * The events that were dropped because memory was full. Undefined if none were dropped within DROPS_TOLD_MS.
+   * - For a client: `events` is the number of all its dropped events, and `agoMs` is the time since the last drop.
+   * - For the whole bus: `events` is the number dropped within DROPS_TOLD_MS, and `agoMs` may be five minutes too long.
    */
   dropped?: { events: number; agoMs: number } | undefined;
   /** The partitions that cannot be reached. */
   missing: readonly Partition[];
   /**
-   * `fewest` is the number of replicas of the Redis that has fewest. If it is below `min`, publishes to that Redis are
-   * refused.
+   * `fewest` is the smallest number of replicas that any Redis has. A Redis with fewer than `min` refuses publishes.
    */
   replicas?: { fewest: number; min: number };
   /** The processes that are connected to Redis, if they can be counted. */

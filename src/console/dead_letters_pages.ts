@@ -15,8 +15,8 @@ import { ANY_QUERY, backTo, hidden, nextPage, optionsOf, ownFields, table } from
 const PATH = '/console/dead_letters';
 
 /**
- * Errors that do not stop a retry or purge of several dead letters. A dead letter with such an error is left out: it is
- * gone, or its subscriber has left.
+ * If several dead letters are retried or purged, one with such an error is skipped, because it or its subscriber no
+ * longer exists.
  */
 const LEFT_OUT: readonly ErrorCode[] = ['dead_letter_not_found', 'subscriber_not_found'];
 

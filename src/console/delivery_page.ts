@@ -88,8 +88,8 @@ export function deliveryPage(api: ApiCalls): Route[] {
   ];
 
   /**
-   * Resolves with the subscriber of a batch, for the page's curl command. Resolves with undefined if there is no such
-   * command: the batch belongs to a join or has no events, or its subscriber cannot be read.
+   * Resolves with the subscriber of a batch, which the curl command on the page needs. Resolves with undefined if the
+   * page shows no command: for a batch of a join, for a batch without events, or if the subscriber cannot be read.
    */
   async function subscriberOf(call: PageCall, { subscriber, join, events }: WholeDelivery) {
     if (events === undefined || join !== undefined) return undefined;

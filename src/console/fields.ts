@@ -37,12 +37,12 @@ export function readableJson(value: unknown): string {
   return isPlain ? text : JSON.stringify(value, null, 2);
 }
 
-/** Characters that `html` replaces, because they could hide text. JSON.stringify does not escape them. */
+/** Characters that could hide text from a reader. JSON.stringify does not escape them, and `html` replaces them. */
 const INVISIBLE = /\p{Bidi_Control}|[\x7f-\x9f]/gu;
 
 /**
- * Returns a value as JSON to edit in a form. Invisible characters become escapes, because `html` would replace them and
- * the form would send the replacements back.
+ * Returns a value as JSON to edit in a form, with invisible characters as escapes such as `\u202e`. Otherwise `html`
+ * would replace these characters, and sending the form would store the replaced text.
  */
 export function editableJson(value: unknown): string {
   return readableJson(value).replace(INVISIBLE, escapeOf);

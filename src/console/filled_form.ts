@@ -63,8 +63,8 @@ ${this.#typed(name)[0] ?? value}</textarea>`;
 }
 
 /**
- * Returns the page of a refused form, with the error. If the form does not show the error itself, adds it at the top of
- * the page. An open page refreshes only the parts below, so the error stays there.
+ * Returns the page of a refused form with the error. If the form has no place for the error, it is shown at the top of
+ * the page, where it stays when parts of the page are refreshed.
  */
 export function withRefusal(page: Page, { error }: Refusal): Page {
   const body = html`${page.body}`;

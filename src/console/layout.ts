@@ -97,8 +97,8 @@ export async function answerPage(visitor: Visitor, page: Page): Promise<Answer> 
 const BAD_FORM = 'The form cannot be accepted';
 
 /**
- * Returns a page that shows an error, or a redirect to the login page if nobody is logged in. The page links to the
- * list that its address belongs to, so that the person can pick something that exists.
+ * Returns a page that shows an error. It has a link to the list for this address: the error page of `/console/topics/x`
+ * links to the topics. If nobody is logged in, returns a redirect to the login page instead.
  */
 export function answerError(error: BusError, call: FailedCall): Answer {
   const { caller, formToken, headers } = call;
@@ -212,8 +212,8 @@ export function tokenField(formToken: string): Html {
 }
 
 /**
- * Returns a hidden field that several forms of a page may have. `typed.js`, which fills in a form again after a login,
- * identifies the form by its other hidden fields.
+ * Returns a hidden field that other forms of the page may have too, so it does not tell the forms apart. `typed.js`,
+ * which fills in a form again after a login, ignores it when it looks for the form.
  */
 export function commonField(name: string, value: string | number): Html {
   return html`<input type="hidden" data-common="" name="${name}" value="${value}">`;

@@ -12,11 +12,11 @@ interface Listing<T> {
   title: string;
   /** The API call that returns the entries, such as `GET /topics`. */
   name: string;
-  /** Parameters of the API's call, by default a `limit` of 100. Parameters in the query of the page override them. */
+  /** The query of the API call, by default a `limit` of 100. Parameters in the address of the page take precedence. */
   query?: Record<string, string>;
   /** Returns the part of an entry that the page shows, to save memory. If absent, the page gets whole entries. */
   keep?: ((entry: never) => T) | undefined;
-  /** The id of the element with the list, which an open page refreshes. Absent if the list is not refreshed. */
+  /** The id of the element with the list. Absent if an open page does not refresh the list. */
   liveId?: string;
 }
 
@@ -36,8 +36,7 @@ type ListCall = Call<Role, unknown, Record<string, string | undefined>>;
 
 /**
  * Makes the route of a page that shows what an API call lists. `shownTo` returns the columns and the text around the
- * table. The arguments of `shownTo` are the request, the present time, the entries, and `hasNext`: true if another page
- * follows.
+ * table. Its argument `hasNext` is true if another page follows.
  */
 export function listingPage<T>(
   api: ApiCalls,

@@ -22,8 +22,8 @@ interface LoginPagesParts extends LoginParts {
 }
 
 /**
- * Maximum characters of the user and of the path `to`. The page of a refused login shows both again, so without these
- * limits anybody could keep the bus busy with long texts.
+ * Maximum characters of the user name, and of the path to return to. The page of a refused login contains both again.
+ * Without these limits, anybody could keep the bus busy with long texts.
  */
 const MAX_USER = 256;
 const MAX_PATH = 4096;

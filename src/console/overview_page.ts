@@ -82,8 +82,8 @@ async function readState({ partitions, limits, history }: OverviewParts, api: Ap
 }
 
 /**
- * Resolves with the figures of the client that looks at the page, and what was dropped of its events. `figures` is
- * undefined if the client's partition cannot be reached.
+ * Resolves with the figures and dropped events of the client that looks at the page. Both are undefined if the client's
+ * partition cannot be reached.
  */
 async function readOwn(
   api: ApiCalls,

@@ -39,8 +39,8 @@ export function pathWith(path: string, query: Record<string, string | undefined>
 }
 
 /**
- * Returns where the browser goes after a form: to the list page at `path`. If the form was sent from this page, the
- * query of the page, such as a filter, is kept.
+ * Returns the path of the page to show after a form was handled: the list at `path`. If the form was on this list, the
+ * list's query, such as a filter, is kept.
  */
 export function backTo(path: string, { body }: { body: AnyFields }): string {
   const from = parseUrl(String(body.from), 'http://console');
@@ -88,8 +88,8 @@ interface FormOptions {
   does: string;
   isDangerous?: boolean;
   /**
-   * The content above the button. If it has visible fields, it must be a function that makes them with the given
-   * FormFields, so that a refused form shows the error and what the person typed.
+   * The content above the button. Visible fields must be made by a function, with the FormFields that it gets, so that
+   * a refused form shows the error and what the person typed.
    */
   content?: Content | ((fields: FormFields) => Content);
 }
@@ -129,9 +129,9 @@ export function wasField(values: unknown): Html {
 }
 
 /**
- * Throws if somebody has changed the values since the form was shown, so that the form does not overwrite this change.
- * A form without a `wasField` is not checked. The message says what was changed (`what`), and is shown at the form
- * field `field`.
+ * Throws if the values in a form have changed since the form was shown, so that the form does not overwrite another
+ * person's change. Forms without a `wasField` are not checked. `what` is the word for the values in the error, and
+ * `field` is the form field that shows the error.
  */
 export function checkUnchanged(
   { was }: AnyFields,

@@ -27,7 +27,9 @@ interface Plot {
   lines: Partial<Record<MetricName, string>>;
 }
 
-/** All plots, in the order of the pages. A page leaves out a plot if the history has none of its metrics. */
+/**
+ * All plots, in the order in which pages show them. A page leaves out a plot if the history has none of its metrics.
+ */
 const PLOTS: readonly Plot[] = [
   { title: 'Events a second', lines: { published: 'published', delivered: 'delivered', failed: 'failed' } },
   { title: 'Queued events', lines: { queued: 'queued' } },
@@ -37,8 +39,8 @@ const PLOTS: readonly Plot[] = [
 ];
 
 /**
- * Returns the plots of a history, with links to other ranges of time. `path` is the path of the page. The plots change
- * only every ten seconds, so they are refreshed separately from the rest.
+ * Returns the plots of a history, with links to other ranges of time. `path` is the path of the page. The data change
+ * only every ten seconds, so an open page refreshes its plots separately, and less often than its other parts.
  */
 export function plots(history: HistoryReport, path: string): Html {
   const { range } = history;
@@ -49,8 +51,8 @@ export function plots(history: HistoryReport, path: string): Html {
 }
 
 /**
- * True if the answer must contain the part `what` of a page: its `plots`, or all the rest (`now`). A refresh names one
- * part in the query parameter `part`; any other request gets both.
+ * True if the answer needs the part `what` of a page: its plots, or `now`, which is everything else. A refresh asks for
+ * one part by the query parameter `part`. Any other request gets both parts.
  */
 export function isAsked(what: 'plots' | 'now', { part }: Record<string, string | undefined>): boolean {
   return part === undefined || part === what;

@@ -37,9 +37,9 @@ export function auditedOwner({ body, about }: AnyFormCall, name: string): { clie
 }
 
 /**
- * Makes the route of the page that lists triggers or joins, with a form for a new one that shows `example`. `columns`
- * gets the time, and `isOwn`: true if the visitor is a client, whose list has only its own entries. `keep` returns the
- * part of an entry that `columns` needs, to save memory. Without it, `columns` gets whole entries.
+ * Makes the route of the page that lists triggers or joins. The page has a form for a new one, which shows `example`.
+ * `isOwn` is true if the visitor is a client, which sees only its own entries. `keep` returns the part of an entry that
+ * `columns` needs. Without `keep`, `columns` gets whole entries.
  */
 export function listing<Listed>(
   api: ApiCalls,
@@ -73,8 +73,8 @@ interface Shown {
 type NamedCall = Call<Role, { name: string }, Record<string, string | undefined>>;
 
 /**
- * Makes the route of the page of a trigger or join, with forms that change and remove it. `show` gets `own`: hidden
- * fields that name it. Each form in the page must contain them.
+ * Makes the route of the page of one trigger or join, with forms that change and remove it. `show` returns the content.
+ * All forms in the content must contain the hidden fields `own`, which name the trigger or join.
  */
 export function pageOfOne(
   api: ApiCalls,
@@ -110,8 +110,8 @@ export function pageOfOne(
 }
 
 /**
- * Returns the page for an address without a client, such as one typed by hand. Several clients may have a trigger or
- * join of this name.
+ * Returns the page for an address without the parameter `client`, for example one typed by hand. It asks whose trigger
+ * or join is meant, because several clients may have one of this name.
  */
 function askWhose(what: What, name: string): Page {
   const list = `/console/${what}s`;

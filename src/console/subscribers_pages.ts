@@ -116,8 +116,8 @@ export function forecast(report: Forecast, nowMs: number): Content {
   const { lately, events, paused_at, health_points } = report;
   if (events.queued === 0 || !lately) return NONE;
   const waitsMs = nowMs - (events.oldest ?? nowMs);
-  // `success` is null if no delivery was tried lately, for example while the first batch is open. In that case the
-  // subscriber is well if it has all its health points.
+  // `success` is null if no delivery was tried lately, for example while the first batch is open. Then the health
+  // points decide.
   const isWell = lately.success === null ? health_points === PERFECT_HEALTH : lately.success === 1;
   if (paused_at === null && isWell && waitsMs < KEEPS_UP_MS) return 'keeps up';
   if (lately.drained_at !== null) return html`empty ${ago(Math.max(nowMs, lately.drained_at), nowMs)}`;

@@ -47,7 +47,10 @@ function drawn(delivery: Delivery, endMs: number): Html {
   return html`<svg viewBox="0 0 ${LENGTH} 40" preserveAspectRatio="none" role="img" aria-label="The time line of the batch">${bar('wait', opened, endMs, 18, 4)}${bar('open', opened, openUntil, 14, 12)}${ownAttempts(delivery).map(({ at, duration_ms, reason }) => bar(reason === null ? 'good' : 'bad', at, at + duration_ms, 4, 32))}</svg>`;
 }
 
-/** Returns the attempts since the batch was opened. A retried dead letter is a newly opened batch. */
+/**
+ * Returns the attempts since the batch was opened. A retried dead letter was opened anew, so its earlier attempts are
+ * left out.
+ */
 function ownAttempts({ attempts, opened_at }: Delivery): Delivery['attempts'] {
   return attempts.filter(({ at }) => at >= opened_at);
 }

@@ -55,7 +55,10 @@ export function removal(call: PageCall, name: string): Html {
   );
 }
 
-/** The routes of the forms that publish to a topic, take back its delayed events, give it away and remove it. */
+/**
+ * The routes of the forms on the page of a topic: publish an event, take back delayed events, make another client the
+ * publisher, and remove the topic.
+ */
 export function topicChanges(api: ApiCalls): Route[] {
   return [
     action(`${PATH}/:name/publish`, CLIENTS, {
