@@ -9,19 +9,22 @@ const MAX_REQUESTS = 1000;
 /** Maximum bytes of bodies that a process holds in memory. Parsing a body takes several times its size in addition. */
 const MAX_HELD_BYTES = 128 * 1024 * 1024;
 /**
- * Maximum bytes per second that a process reads of one client's long bodies (64 KiB or more). Otherwise one connection
- * could bring 115 MB a second, and Node would collect garbage for half of its time. This slows down no valid publish,
- * because parsing is slower anyway: 16 MiB a second.
+ * A process reads at most this many bytes a second of one client's long bodies (64 KiB or more). Otherwise one
+ * connection could bring 115 MB a second, and Node would spend half of its time on garbage collection. Valid publishes
+ * are not slowed down, because parsing them is slower anyway: 16 MiB a second.
  */
 const PACE = 32 * 1024 * 1024;
 const PACE_BURST_MS = 250;
 /**
- * Minimum time between two searches for slow bodies. A search takes up to 50 µs. It frees the memory that is reserved
- * for the parts of slow bodies that have not arrived.
+ * Minimum time between two searches for slow bodies. A search takes up to 50 µs. It frees the memory reserved for the
+ * parts of slow bodies that have not arrived.
  */
 const SEARCH_EVERY_MS = 50;
 
-/** The requests with a body that are under way, and the bytes reserved for them, of one client or of all. */
+/**
+ * The number of requests with a body that one client, or all clients together, have under way, and the bytes reserved
+ * for the bodies.
+ */
 interface Holding {
   requests: number;
   bytes: number;
@@ -30,9 +33,9 @@ interface Holding {
 const NOTHING: Readonly<Holding> = { requests: 0, bytes: 0 };
 
 /**
- * Limits the requests with a body that a process handles at the same time, and the bytes of their bodies. Refuses
- * further requests at once. A client that has n requests gets another one only if n more places stay free. So one
- * client gets no more than half of the places. The limit for bytes works alike.
+ * Limits the number of requests with a body that a process handles at the same time, and the bytes of their bodies.
+ * Further requests are refused at once. A client with n requests under way may begin another one only if n more
+ * requests would still fit. So one client never takes more than half of the room. The same rule holds for bytes.
  */
 export class Admission {
   readonly #maxRequests: number;
@@ -41,8 +44,8 @@ export class Admission {
   readonly #all: Holding = { ...NOTHING };
   readonly #holdings = new Map<string, Holding>();
   /**
-   * Reservations whose bodies are still arriving. The one whose body has made no progress for the longest time is the
-   * first. This is not a Set, because V8 kept requests in memory long after they were removed from a Set.
+   * Reservations whose bodies are still arriving. The longer a body has made no progress, the earlier it comes in the
+   * list. This is not a Set, because V8 kept requests in memory long after they were removed from a Set.
    */
   readonly #reading: Reservation[] = [];
   #lookedAtMs = Number.NEGATIVE_INFINITY;
@@ -53,15 +56,19 @@ export class Admission {
   }
 
   /**
-   * True if the process has room for one more request and its announced body. To make room, may end requests whose
-   * bodies stall, and free unused memory of slow bodies. A body always fits if it is the only one.
+   * True if the process has room for one more request and its announced body. If there is no room, ends requests whose
+   * bodies stall, and frees the memory that slow bodies do not use yet. If no other request is under way, any body
+   * fits.
    */
   hasRoom(request: IncomingMessage): boolean {
     const bytes = announcedBytes(request);
     return this.#hasRoomFor(() => this.#fits(bytes, NOTHING));
   }
 
-  /** Counts a request and its announced bytes until `release` is called. Throws `overloaded` if they do not fit. */
+  /**
+   * Counts a request and its announced bytes until `release` is called. Throws `overloaded` if there is no room for
+   * them.
+   */
   reserve(request: IncomingMessage, client: string): Reservation {
     const bytes = announcedBytes(request);
     const holding = this.#holdings.get(client) ?? { ...NOTHING };
@@ -119,8 +126,8 @@ export class Admission {
   }
 
   /**
-   * True if one more request with a body of `bytes` fits. `held` is what its client holds already: the same number of
-   * requests and bytes must stay free for other clients. If there is no other request, any body fits.
+   * True if one more request with a body of `bytes` fits. Its client has `held` under way already, and as much again
+   * must stay free for other clients. If no request is under way, any body fits.
    */
   #fits(bytes: number, held: Holding): boolean {
     if (this.#all.requests + held.requests >= this.#maxRequests) return false;
@@ -132,7 +139,8 @@ export class Admission {
   }
 
   /**
-   * Ends requests whose bodies stall, and gives back the unused memory of slow bodies. Returns true if this made room.
+   * Ends requests whose bodies stall, and frees the memory that slow bodies do not use yet. Returns true if this made
+   * room.
    */
   #makeRoom(): boolean {
     const before = { ...this.#all };
@@ -147,8 +155,8 @@ export class Admission {
 }
 
 /**
- * Returns the Content-Length, at most MAX_PUBLISH_BYTES, or 0 without this header. If more bytes arrive, `grow`
- * reserves room for them.
+ * Returns the Content-Length, but at most MAX_PUBLISH_BYTES. Returns 0 if this header is missing, as for a chunked
+ * body: `grow` then reserves memory for the bytes that arrive.
  */
 function announcedBytes({ headers }: IncomingMessage): number {
   return Math.min(Number(headers['content-length'] ?? 0), MAX_PUBLISH_BYTES);

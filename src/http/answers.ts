@@ -22,7 +22,10 @@ export function isPieces(body: unknown): body is AsyncIterable<string> {
   return typeof body === 'object' && body !== null && Symbol.asyncIterator in body;
 }
 
-/** Yields the pieces of a body. `inTurn` may let other requests go first, and then calls `make` for the next piece. */
+/**
+ * Yields the pieces of a body. `inTurn` decides when the next piece is made (by calling `make`), so that other requests
+ * can go first.
+ */
 export async function* eachIn(
   inTurn: <T>(make: () => Promise<T>) => Promise<T>,
   pieces: AsyncIterable<string>,

@@ -19,7 +19,7 @@ export class Buckets {
     this.#burstMs = burstMs;
   }
 
-  /** Returns for how many ms the bucket stays empty: 0 or less if it is not empty now. */
+  /** Returns the ms after which the bucket is no longer empty. Returns 0 or less if it is not empty now. */
   emptyForMs(caller: string): number {
     if (this.perSecond === 0) return 0;
     return (this.#fullAtMs.get(caller) ?? 0) - clock.monotonicMs() - this.#burstMs;

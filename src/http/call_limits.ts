@@ -6,16 +6,16 @@ import { OwnerLimit } from '../routing/owner_limit.ts';
 import { type Proxies, sourceOf } from '../routing/proxies.ts';
 import { Buckets } from './buckets.ts';
 
-/** A burst can have as many calls as the rate allows in this time. */
+/** A burst is at most as many calls as the rate permits in this time. */
 const BURST_MS = 10_000;
 /** An answer of this many bytes counts as one more call against the rate of its caller. */
 const BYTES_PER_CALL = 16_384;
 /** Maximum calls of a client that are not answered yet. Further calls are refused. */
 const MAX_UNDER_WAY = 16;
 /**
- * A client's calls that change something run one after the other. A call that had to wait starts after a pause: as long
- * as the call before it took, but at most this long (ms). Without pauses, a client that replaced subscriptions to 1,000
- * topics over and over raised the p99 of others' publishes from 6 ms to some 25 ms.
+ * A client's calls that change something run one after the other. Before a call that had to wait, there is a pause. It
+ * is as long as the previous call took, but at most this long (ms). Without pauses, a client that replaced
+ * subscriptions to 1,000 topics over and over raised the p99 of other clients' publishes from 6 ms to some 25 ms.
  */
 const MAX_PAUSE_MS = 20;
 /**
@@ -43,9 +43,8 @@ export class CallLimits {
   }
 
   /**
-   * Counts a request without credentials against the rate of its IP address. With `isStranger`, the request is counted
-   * even if it has credentials, because its route does not check them. Throws rate_limited if the address has sent too
-   * many requests.
+   * Counts a request against the rate of its IP address, and throws rate_limited if the address has sent too many. A
+   * request with credentials is counted only if `isStranger` is true, because its route does not check them.
    */
   admit(request: IncomingMessage, isStranger = false): void {
     if (schemeOf(request) !== '' && !isStranger) return;
@@ -56,9 +55,9 @@ export class CallLimits {
   }
 
   /**
-   * Counts a call of a client as under way until two things have happened: its work has ended, and its answer was sent
-   * or its connection closed. Returns a function that must be called when the work has ended, or undefined if there are
-   * no limits. Throws rate_limited if the client has sent too many calls, or has too many under way.
+   * Counts a call of a client as under way. Returns a function to call when the work for it has ended, or undefined if
+   * there are no limits. The call stays under way until this function was called, and the answer was sent or the
+   * connection closed. Throws rate_limited if the client has sent too many calls, or has too many under way.
    */
   begin(client: string, response: ServerResponse): (() => void) | undefined {
     if (this.#clients.perSecond === 0) return undefined;
@@ -101,8 +100,8 @@ export class CallLimits {
   }
 
   /**
-   * Counts the length of an answer on a public route against the rate of the caller's IP address. `admit` counts the
-   * request.
+   * Counts the length of an answer on a public route against the rate of the caller's IP address. `admit` has already
+   * counted the request itself.
    */
   answeredStranger(request: IncomingMessage, bytes: number): void {
     this.#strangers.take(sourceOf(this.#proxies.addressOf(request)), bytes / BYTES_PER_CALL);

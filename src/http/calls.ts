@@ -20,8 +20,8 @@ import type { WorkBudget } from './work_budget.ts';
 /** A body longer than this (bytes) is decoded in parts, and other requests are served in between. */
 const LONG_BODY = 4096;
 /**
- * If reading and checking a body takes longer than this, the checks made before it, such as that of the credentials,
- * are repeated, because their results may be out of date.
+ * If reading and checking a body takes longer than this, the state of Redis and the caller's rights may have changed
+ * meanwhile, so the earlier checks are repeated.
  */
 const LATE_MS = 50;
 
@@ -110,8 +110,8 @@ export class Calls {
       const isLong = sumOf(chunks.map(({ length }) => length)) > LONG_BODY;
       const whenFree = () => this.#parts.budget.whenFree(holderOf(call));
       call.text = isLong ? await textInTurns(chunks, whenFree) : textOf(chunks);
-      // No `await` may come between `whenFree` and the parsing, because the work budget counts the time from `whenFree`
-      // to the next `await`.
+      // No `await` may come between `whenFree` and the parsing: WorkBudget limits the time of the parsing, which it
+      // measures from `whenFree` to the next `await`.
       if (isLong && !route.takesText) await whenFree();
       call.body = route.form ? readForm(route, call) : readBody(route, call.text, maxBytes);
       await route.refuseLate?.(call);
@@ -126,7 +126,10 @@ export class Calls {
     }
   }
 
-  /** When it is the caller's turn, judges the credentials again, and runs the handler. */
+  /**
+   * Runs the handler when it is the caller's turn. Before a call that changes something, except a publish, checks the
+   * credentials again.
+   */
   #handle(route: Route, call: Call): Promise<Answer> {
     return this.#inTurn(route, call.caller, async () => {
       if (route.method !== 'GET' && !route.isFrequent)
@@ -136,9 +139,9 @@ export class Calls {
   }
 
   /**
-   * Judges the credentials of a call again, because they may have become invalid while the body arrived or the call
-   * waited. Publishes are too frequent to ask Redis each time (`isFrequent`). Their handler judges the credentials from
-   * a cache, and only if the body was long or came slowly.
+   * Checks the credentials of a call again, because they may have become invalid while the body arrived or the call
+   * waited. Publishes are too frequent to ask Redis each time (`isFrequent`). Their handler asks a cache, and only if
+   * the body was long or came slowly.
    */
   async #judgeAgain(route: Route, { request, caller }: Call, from: 'redis' | 'cache'): Promise<Caller> {
     // Only the login form has no caller, and its handler needs none.

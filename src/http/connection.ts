@@ -15,8 +15,8 @@ interface Held {
 
 /**
  * Handles at most four requests of one connection at a time. Otherwise a few kilobytes of pipelined requests would keep
- * all other connections waiting. When a fifth request arrives, the connection reads no more bytes until two of the four
- * are answered.
+ * all other connections waiting. When a fifth request has arrived, the connection is not read until two of the four are
+ * answered.
  */
 export class Connection {
   readonly #budget: WorkBudget;
@@ -66,14 +66,15 @@ export class Connection {
     else this.#start({ response, start });
   }
 
-  /** Stops handling the socket, after a CONNECT or Upgrade request. Returns the bytes that have not been parsed. */
+  /** Gives up the socket after a CONNECT or Upgrade request. Returns the bytes that have not been parsed. */
   detach(): Buffer {
     return this.#reader.detach();
   }
 
   #hold(request: Held): void {
     this.#held.push(request);
-    // The parser is in the middle of the bytes that it was given. Reading may stop only when it has parsed the rest.
+    // The parser is in the middle of the bytes that it was given. Reading can stop only when the parser has reached
+    // their end, so this waits until then.
     if (this.#held.length === 1) process.nextTick(() => this.#waitForHalf());
   }
 

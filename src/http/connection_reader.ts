@@ -5,30 +5,30 @@ import type { ReadingMode } from './reading_mode.ts';
 import type { WorkBudget } from './work_budget.ts';
 
 /**
- * If SLICE_BYTES of a body have more chunks than this, its chunks are tiny, and WorkBudget lets other work run before
- * the next bytes are parsed. 50 chunks take about 0.1 ms, and chunks of one byte up to 1.2 ms. The chunks are counted,
- * not timed, because during an attack even larger chunks sometimes take as long.
+ * The chunks of a body are called tiny if there are more than this in SLICE_BYTES. WorkBudget then lets other work run
+ * before each slice. 50 chunks take about 0.1 ms to parse, but a slice of one-byte chunks up to 1.2 ms. The chunks are
+ * counted, not timed, because during an attack even larger chunks sometimes take as long.
  */
 const MAX_CHUNKS = 50;
 /**
- * Once a request is answered, Node discards the rest of its body without calling `push`, so its chunks cannot be
- * counted. Then they are taken for tiny if parsing SLICE_BYTES takes longer than this.
+ * When a request has been answered, Node discards the rest of its body without calling `push`, so its chunks cannot be
+ * counted. They are called tiny if SLICE_BYTES take longer than this to parse.
  */
 const LONG_PARSING_MS = 0.1;
 /**
- * This many chunks of a body in one read of a socket look like an attack. A read has at most 64 KiB, so each chunk has
+ * If one read of a socket (at most 64 KiB) brings this many chunks of a body, this looks like an attack: each chunk has
  * less than 30 bytes, and parsing them takes 3 ms. From then on, all connections are read in slices (see ReadingMode).
  */
 const MAX_UNSLICED_CHUNKS = 2000;
 /**
- * Maximum bytes that the HTTP parser gets at a time. A whole read of a socket brings up to 64 KiB. The parser could
- * find 3,600 requests in them, and other connections would wait for all of these.
+ * Maximum bytes that the HTTP parser gets at a time. One read of a socket brings up to 64 KiB. These may be 3,600
+ * requests, and other connections would wait for all of them.
  */
 const SLICE_BYTES = 4096;
 const NOTHING = Buffer.alloc(0);
 /**
- * WorkBudget divides its time equally among owners of work. Parsing the tiny chunks of all connections has this one
- * owner, so a client that opens many connections gets no larger share of the time.
+ * WorkBudget gives each owner of work, such as a client, the same share of its time. All tiny chunks count as the work
+ * of this one owner. So a client gets no larger share by opening many connections.
  */
 const TINY_CHUNKS = ':tiny_chunks';
 
@@ -61,7 +61,7 @@ export class ConnectionReader {
   #unparsed: Buffer = NOTHING;
   #isDetached = false;
   #isSliced = false;
-  /** True while the parser may still be busy with bytes that it got whole, before `readInSlices` was called. */
+  /** True while the parser may still be busy with bytes that it got before `readInSlices` was called. */
   #hasUnslicedBytes = false;
   /** Number of body chunks that were parsed. Chunks that Node discards are not counted. */
   #chunks = 0;
@@ -69,7 +69,7 @@ export class ConnectionReader {
   #hasTinyChunks = false;
   /** True while WorkBudget lets other work run before the next slice of tiny chunks. */
   #isWaitingForTurn = false;
-  /** True if WorkBudget has permitted the parsing of the next slice of tiny chunks, and it has not begun. */
+  /** True if WorkBudget has permitted the parsing of the next slice of tiny chunks, but the parsing has not begun. */
   #hasTurn = false;
 
   /** Takes over a socket that Node's server has just begun to serve. */
@@ -87,8 +87,8 @@ export class ConnectionReader {
 
   /**
    * From now on, gives the parser a small part of the arrived bytes at a time. Until now, Node's parser may have read
-   * the socket by itself. The new `data` listener stops this, and nobody reads the socket any more, so `push('')`
-   * starts the next read.
+   * the socket directly. The new listener for `data` ends that, so nobody reads the socket until `push('')` starts the
+   * next read.
    */
   readInSlices(): void {
     if (this.#isSliced) return;
@@ -98,11 +98,11 @@ export class ConnectionReader {
   }
 
   /**
-   * Must be called when the headers of a request were parsed. If its body is chunked, the parser gets a slice at a time
-   * from now on, and the chunks are counted.
+   * Must be called when the headers of a request have been parsed. If the body is chunked, the connection is read in
+   * slices from now on, and the chunks are counted.
    *
-   * Chunks that came with the headers may still be parsed whole. MAX_UNSLICED_CHUNKS of them look like an attack: then
-   * all connections are read in slices.
+   * The bytes that came together with the headers may still be parsed as a whole. If they have MAX_UNSLICED_CHUNKS,
+   * this looks like an attack, and all connections are read in slices.
    */
   watchBody(response: ServerResponse): void {
     this.#hasTinyChunks = false;
@@ -131,16 +131,16 @@ export class ConnectionReader {
       if (this.#hasTinyChunks && !this.#hasTurn) void this.#awaitTurn();
       else this.#parseSlice();
     }
-    // After an Upgrade request, a new ConnectionReader takes over the socket. If this one paused it now, the new one
-    // would not resume it.
+    // After an Upgrade request, a new ConnectionReader reads the socket. It would not resume the socket if this one
+    // paused it now.
     if (this.#isDetached) return;
     if (this.#mustWait) this.#putBack();
     else this.#socket.resume();
   }
 
   /**
-   * Pauses the socket, and puts the unparsed bytes back into its buffer. If the buffer were empty when the caller has
-   * ended its side of the connection, Node would think that the rest of the request never comes.
+   * Pauses the socket, and puts the unparsed bytes back into the socket's buffer. If this buffer were empty when the
+   * caller ends its side of the connection, Node would treat the request as cut off.
    */
   #putBack(): void {
     this.#socket.pause();
@@ -149,13 +149,13 @@ export class ConnectionReader {
   }
 
   /**
-   * Stops handling the socket, after a CONNECT or Upgrade request. Returns the bytes that have not been parsed. They
-   * must not get to the parser any more, because Node may have given it to another connection.
+   * Gives up the socket after a CONNECT or Upgrade request. Returns the bytes that have not been parsed. The parser
+   * must not get these, because Node may have given the parser to another connection.
    */
   detach(): Buffer {
     this.#isDetached = true;
-    // If the caller was slow to read answers, Node has set `_paused`, and would resume the socket later. Bytes that
-    // come before the socket has another listener would then be lost.
+    // If the caller was slow to read answers, `_paused` is true, and Node would resume the socket by itself. That could
+    // be before the socket has a new listener, and the bytes that arrive would be lost.
     this.#socket._paused = false;
     this.#forget();
     this.#socket.off('data', this.#take).off('resume', this.#resumed).off('close', this.#forget);
@@ -166,12 +166,11 @@ export class ConnectionReader {
 
   /**
    * True if the parser must not get bytes now:
-   *
    * - A request waits for earlier ones, or tiny chunks wait for their turn in WorkBudget.
    * - Nobody reads the body that has arrived.
-   * - The connection is closed. Node may have given the parser to another connection, where these bytes could become a
-   *   request with the credentials of another caller.
-   * - The caller does not read its answers. Node's server has then paused the socket, and throws if it gets bytes.
+   * - The connection is closed. Node may have given the parser to another connection. These bytes could then become a
+   *   request with the credentials of that connection's caller.
+   * - The caller does not read its answers. Node has then paused the socket, and would throw.
    */
   get #mustWait(): boolean {
     const { destroyed, _paused } = this.#socket;
@@ -202,7 +201,7 @@ export class ConnectionReader {
     this.#isWaitingForTurn = false;
     this.#hasTurn = true;
     // `#putBack` has put the unparsed bytes back into the socket. `read` gives them to the parser right now, before the
-    // next `await`, so that the work budget measures the time that they take.
+    // next `await`, so that WorkBudget can measure how long the parsing takes.
     this.#socket.read();
     this.#hasTurn = false;
     this.goOn();

@@ -10,8 +10,8 @@ export const CONNECTION = Symbol('connection');
 const REFUSED = Symbol('refused');
 
 /**
- * The socket of an HTTP connection. CONNECTION is the object that handles its requests. REFUSED is true once the bus
- * has refused unreadable bytes.
+ * The socket of an HTTP connection. CONNECTION is the object that handles its requests. REFUSED is true if an error was
+ * sent, or will be, for bytes that the HTTP parser cannot read.
  */
 export type HttpSocket = Socket & { [CONNECTION]?: Connection; [REFUSED]?: true };
 
@@ -34,8 +34,8 @@ const ALLOW_ALL = { Allow: 'GET, HEAD, POST, PUT, DELETE' };
 const REQUEST_LINE = /^[\w!#$%&'*+.^`|~-]+ \S+ HTTP\/1\.\d\r?$/;
 
 /**
- * Sends an error answer for bytes that the HTTP parser cannot read. Node may report them while the bus still handles
- * earlier requests, so the error is sent after the answers to these.
+ * Sends an error for bytes that the HTTP parser cannot read. Earlier requests of the connection may still be under way.
+ * Then the error is sent after their answers.
  */
 export function refuseUnreadable(error: ParserError, socket: HttpSocket): void {
   if (error.code === 'ECONNRESET') return void socket.destroy();
@@ -44,8 +44,8 @@ export function refuseUnreadable(error: ParserError, socket: HttpSocket): void {
   socket[REFUSED] = true;
   afterAnswers(socket, () => {
     const last = socket[CONNECTION]?.last;
-    // The unreadable bytes are in the body of a request whose answer was sent, at least in part. An error would be a
-    // second answer, or would come in the middle of the first. So the connection is only closed.
+    // The unreadable bytes are in the body of a request whose answer has been sent, at least in part. An error would be
+    // a second answer, or would come in the middle of the first. So the connection is closed without an error.
     if (last?.headersSent && !last.req.complete) afterAnswer(last, socket, () => endAndClose(socket));
     else refuseMalformed(error, socket);
   });
@@ -88,13 +88,13 @@ export function refuseConnect(socket: Duplex): void {
 }
 
 /**
- * True if a request is HTTP with an unknown method. The parser reports a wrong method even for bytes that are no HTTP,
- * so the whole request line is checked. A line that came in several chunks is not recognized, because `rawPacket` has
- * only the last chunk.
+ * True if the bytes are an HTTP request with an unknown method. For bytes that are not HTTP, the parser reports a wrong
+ * method too, so the whole request line is checked. A line that came in several chunks is not recognized: `rawPacket`
+ * has only the last chunk.
  */
 function isUnknownMethod({ code, rawPacket, bytesParsed = 0 }: ParserError): boolean {
-  // The usual error for an unknown method is HPE_INVALID_METHOD. But the parser accepts methods of RTSP, such as
-  // DESCRIBE, until it comes to `HTTP` in the request line (at `bytesParsed`): then the error is HPE_INVALID_CONSTANT.
+  // For an unknown method, the parser reports HPE_INVALID_METHOD. But it knows some methods of RTSP, such as DESCRIBE.
+  // For these, it reports HPE_INVALID_CONSTANT when it comes to `HTTP` in the request line, at `bytesParsed`.
   if (!rawPacket || (code !== 'HPE_INVALID_METHOD' && code !== 'HPE_INVALID_CONSTANT')) return false;
   const text = rawPacket.toString('latin1');
   const begin = bytesParsed > 0 ? text.lastIndexOf('\n', bytesParsed - 1) + 1 : 0;

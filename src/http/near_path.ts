@@ -12,7 +12,10 @@ export function nearPath(routes: readonly Route[], method: string, path: string)
   return near.sort((one, other) => one.mistakes - other.mistakes)[0]?.path;
 }
 
-/** Returns a path in the spelling of the route, and the number of letters that the caller misspelled in it. */
+/**
+ * Compares the parts of a route's path with those of the requested path. Returns the number of misspelled letters, and
+ * the requested path without these mistakes.
+ */
 function compared(parts: readonly string[], given: readonly string[]): { mistakes: number; path: string } {
   if (parts.length === 0 || parts.length !== given.length)
     return { mistakes: Number.POSITIVE_INFINITY, path: '' };

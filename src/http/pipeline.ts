@@ -21,7 +21,7 @@ import { overloaded } from './reservation.ts';
 import { checkHeaders } from './well_formed.ts';
 import type { WorkBudget } from './work_budget.ts';
 
-/** Built once, and not thrown as an error: a refusal then takes 20 µs of CPU instead of 28. */
+/** Built once, and not thrown as an error, because a refusal then takes 20 µs of CPU instead of 28. */
 const answerOverloaded = preparedProblem(overloaded());
 
 export interface PipelineParts {
@@ -74,12 +74,12 @@ export class Pipeline {
       if (caller?.role === 'client') lastSeen.note(caller.token);
       counted = countedAs(route, caller);
       if (counted !== undefined) {
-        // A call that `begin` refuses takes about 0.5 ms. `whenFree` spreads many such calls over several turns of the
-        // event loop, so that other requests need not wait for all of them.
+        // If `begin` refuses a call, the refusal takes about 0.5 ms. So `whenFree` spreads many such calls over several
+        // turns of the event loop, and other requests need not wait for all of them.
         await budget.whenFree(counted);
         ended = callLimits.begin(counted, response);
       }
-      // The rate limit comes before the audit, so that a flood of calls does not fill the audit.
+      // The audit begins after the rate limit, so that a flood of calls does not fill it.
       const record = caller && route.action && audit.begin(route.action, caller, proxies.addressOf(request));
       const who = { caller, formToken: session?.formToken ?? '' };
       const calling = this.#calls.make(route, arrival, who, record);
@@ -99,15 +99,15 @@ export class Pipeline {
   }
 
   /**
-   * Judges a request by its headers, the state of the process, and the rate of its address. If the request must be
-   * redirected, or the process is full (see Admission), answers it and returns true. Throws the error of any other
-   * refusal.
+   * Makes the checks that come before the credentials: of the headers, the state of the process, and the rate of the IP
+   * address. Returns true if the request was answered here: by a redirect, or because the process is full (see
+   * Admission). Throws the error of any other refusal.
    */
   async #answeredByHeaders(route: Route, { request, response }: Arrival): Promise<boolean> {
     const { forceSsl, proxies, dialect, ready, storageWatch, callLimits } = this.#parts;
     setBrowserHeaders(request, response, forceSsl);
-    // If the route takes no body, the body of the request is discarded. Otherwise Node would keep 64 KiB of it until
-    // the answer, and these would take 26 MB of memory in chunks of one byte.
+    // If the route takes no body, the body of the request is discarded. Otherwise Node would keep up to 64 KiB of it
+    // until the answer is sent. In chunks of one byte, these take 26 MB of memory.
     if (!takesBody(route)) request.resume();
     const isOpen = route.page !== undefined || route.isPublic;
     checkHeaders(request, isOpen);

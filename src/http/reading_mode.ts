@@ -1,9 +1,6 @@
 import { clock } from '../clock.ts';
 
-/**
- * After a connection has sent bytes that take long to parse, connections that are opened within this time are read in
- * slices (see ReadingMode).
- */
+/** If a connection has sent bytes that take long to parse, new connections are read in slices for this time. */
 const SLICED_MS = 60_000;
 
 interface Sliceable {
@@ -12,14 +9,13 @@ interface Sliceable {
 
 /**
  * Decides how the connections of a server are read:
- *
- * - Whole: Node's HTTP parser reads the socket by itself, which saves 11 to 15 % of the CPU of a publish. But one read
- *   can have 3,600 pipelined requests (64 KiB), which keep other connections waiting for 54 ms.
+ * - Whole: Node's HTTP parser reads the socket directly, which saves 11 to 15 % of the CPU of a publish. But one read
+ *   can bring 3,600 pipelined requests (64 KiB), for which other connections wait 54 ms.
  * - In slices: ConnectionReader gives the parser a few KB at a time.
  *
- * Connections are read whole at first. If one sends more than four requests at once, or a body in tiny chunks, this may
- * be an attack by several connections. Then all open connections are read in slices, and those that are opened in the
- * next minute.
+ * At first, connections are read whole. If one of them sends more than four requests at once, or a body in tiny chunks,
+ * this may be an attack over several connections. So all connections that are open then, or opened within a minute, are
+ * read in slices.
  */
 export class ReadingMode {
   readonly #whole = new Set<Sliceable>();
@@ -36,7 +32,7 @@ export class ReadingMode {
 
   /**
    * Reads all open connections in slices until they end, and those that are opened within SLICED_MS. Call this when a
-   * connection has sent bytes that take long to parse: it may be one of several connections of an attack.
+   * connection has sent bytes that take long to parse.
    */
   slice(): void {
     this.#slicedUntilMs = clock.monotonicMs() + SLICED_MS;

@@ -22,7 +22,7 @@ export interface RefusalRecorder {
 export class RefusedCalls {
   readonly #recorder: RefusalRecorder;
   readonly #log: Log;
-  /** For each code that was logged in the last minute: the number of calls refused since then. */
+  /** Codes that were logged in the last minute, each with the number of calls refused after it was logged. */
   readonly #untold = new Map<ErrorCode, number>();
 
   constructor(recorder: RefusalRecorder, log: Log) {

@@ -8,18 +8,18 @@ import { BusError } from '../errors.ts';
 const STALLED_BYTES = 64 * 1024;
 const STALLED_MS = 1000;
 /**
- * A body that is incomplete after this time is slow. If memory is short, a slow body loses the memory that is reserved
- * for the part that has not arrived.
+ * A body that has not arrived completely after this time is slow. If memory is short, the memory reserved for the
+ * missing part of a slow body is freed.
  */
 const SLOW_BODY_MS = 250;
 /**
- * Each time that this many bytes of a body have arrived, they are counted against the rate limit PACE (admission.ts).
- * So PACE never slows down a shorter body.
+ * The bytes of a body are counted against the rate limit PACE (admission.ts) each time that so many have arrived.
+ * Shorter bodies are not counted, so PACE never slows them down.
  */
 const PACED_BYTES = 64 * 1024;
 /**
- * Minimum pause in reading a body after each PACED_BYTES. Otherwise one turn of the event loop could read up to 2 MiB.
- * That takes 10 ms, for which all other requests would wait.
+ * Minimum pause in reading a body after each PACED_BYTES. Without pauses, one turn of the event loop could read up to 2
+ * MiB, for which all other requests would wait 10 ms.
  */
 const MIN_PAUSE_MS = 1;
 

@@ -21,8 +21,8 @@ import { WorkBudget } from './work_budget.ts';
 
 export const SERVER_LIMITS = {
   /**
-   * Maximum time from the start of a request until its headers are complete. For the first request of a connection, the
-   * time begins when the connection is opened.
+   * Maximum time until the headers of a request are complete. The time runs from the first byte of the request or, for
+   * the first request of a connection, from the opening of the connection.
    */
   headersTimeoutMs: 10_000,
   keepAliveTimeoutMs: 75_000,
@@ -48,7 +48,10 @@ type Listener = (request: IncomingMessage, response: ServerResponse) => void;
 const MAX_LISTENERS = 32;
 /** Interval at which a closing server looks for idle connections. */
 export const SWEEP_MS = 50;
-/** Maximum time for which a closing server accepts connections that the kernel has made. 64 take about 10 ms. */
+/**
+ * A closing server still accepts the connections that the kernel has made already, but for at most this time. 64 such
+ * connections take about 10 ms.
+ */
 const ACCEPT_MS = 500;
 
 /** An HTTP server that finishes the requests under way before it closes. */
@@ -56,8 +59,8 @@ export class HttpServer {
   readonly #server: Server;
   readonly #open = new Set<HttpSocket>();
   /**
-   * The number of bytes that each idle connection had received when `#closeIdle` was last called. The next call closes
-   * the connection if no more have come.
+   * For each connection that was idle at the last call of `#closeIdle`: the number of bytes that it had received by
+   * then. If there are no more bytes at the next call, the connection is closed.
    */
   readonly #quiet = new WeakMap<HttpSocket, number>();
   /**
@@ -115,9 +118,10 @@ export class HttpServer {
       socket[CONNECTION]?.detach();
       this.#wait(socket, () => refuseConnect(socket));
     });
-    // The bus serves no other protocol, so a request with an Upgrade header is parsed again without it. Without this
-    // listener, Node 24 would ignore the header too, but drop the bytes that came behind the request in the same read.
-    // If another request began in these bytes, its rest would be parsed as a request of its own (request smuggling).
+    // A request with an Upgrade header is put back into the socket without this header, and parsed again, because the
+    // bus serves no other protocol. Without this listener, Node 24 would ignore the header too, but drop the bytes that
+    // came behind the request in the same read. If another request began in these bytes, the rest of it would be parsed
+    // as a request of its own (request smuggling).
     this.#server.on('upgrade', (request: IncomingMessage, socket: HttpSocket, rest: Buffer) => {
       socket.unshift(socket[CONNECTION]?.detach() ?? Buffer.alloc(0));
       socket.unshift(rest);
@@ -148,19 +152,19 @@ export class HttpServer {
         : isTaken
           ? `port ${port} is taken; set PORT to another`
           : `${message} (HOST and PORT say where)`;
-      // Both errors may pass: a process that is stopping may still have the port, or the address may move to this
-      // machine later.
+      // Both errors may be temporary: a process that is stopping may still use the port, or the address may move to
+      // this machine later.
       throw new BootError(`Cannot listen: ${advice}.`, { cause, mayPass: isTaken || isElsewhere });
     }
     return (this.#server.address() as AddressInfo).port;
   }
 
   /**
-   * Stops accepting connections, except those that the kernel has made already, and closes all connections:
+   * Stops accepting connections, except those that the kernel has made already. Closes all connections:
    *
-   * - An idle connection is closed when no byte has come for SWEEP_MS, because a byte may begin a new request.
-   * - Any other connection is closed after the response to its last request, or after `graceMs` at the latest. The
-   *   response says `Connection: close`, unless its headers have been sent already.
+   * - An idle connection: when no byte has come for SWEEP_MS, because a byte may be the start of a new request.
+   * - Any other connection: after the response to its last request, or after `graceMs` at the latest. The response says
+   *   `Connection: close`, if its headers have not been sent yet.
    */
   async close(graceMs: number): Promise<void> {
     const { promise, resolve: beginRequests } = Promise.withResolvers<void>();
@@ -186,9 +190,8 @@ export class HttpServer {
 
   /**
    * Accepts the connections that the kernel has made already, because their callers may have sent requests. Node
-   * accepts one connection in a turn of the event loop, so this method ends after a turn without a new connection, or
-   * after ACCEPT_MS. Requests on these connections begin only afterwards: they would make the turns so long that new
-   * connections could come as quickly as they are accepted.
+   * accepts one connection in each turn of the event loop. So this ends after a turn without a new connection, or after
+   * ACCEPT_MS. Until then, no request on these connections is handled, so that the turns stay short.
    */
   async #acceptWaiting(): Promise<void> {
     const limitMs = clock.monotonicMs() + ACCEPT_MS;
@@ -197,7 +200,7 @@ export class HttpServer {
       hasAccepted = true;
     };
     this.#server.on('connection', note);
-    // Waits for the next turn, because in the present one Node may have looked for connections already.
+    // In the present turn, Node may already have looked for connections, so the first turn that counts is the next one.
     await nextTurn();
     while (hasAccepted && clock.monotonicMs() < limitMs) {
       hasAccepted = false;
@@ -218,8 +221,8 @@ export class HttpServer {
   }
 
   /**
-   * Closes each connection that was idle at the last call of this method, and is idle still. A connection that has
-   * received a byte in between stays open, because the byte may be the start of a request.
+   * Closes each connection that was idle at the last call of this method, and has received no byte since. A byte may be
+   * the start of a request.
    */
   #closeIdle(): void {
     for (const socket of this.#open) {
@@ -230,8 +233,8 @@ export class HttpServer {
   }
 
   /**
-   * Calls `act` when the responses to all requests before a CONNECT or Upgrade request have been sent. Node no longer
-   * watches the socket, so until then this method closes it on an error or a timeout.
+   * Calls `act` when the responses to all requests before a CONNECT or Upgrade request have been sent. Until then,
+   * closes the socket on an error or a timeout, because Node no longer does so.
    */
   #wait(socket: HttpSocket, act: () => void): void {
     const cut = () => socket.destroy();

@@ -32,8 +32,8 @@ export function checkHeaders(request: IncomingMessage, isLinkable = false): void
   const { headers, rawHeaders, httpVersion } = request;
   if (rawHeaders.length > 2 * MAX_HEADERS)
     throw new BusError('headers_too_large', `there are more than ${MAX_HEADERS} headers`);
-  // `rawHeaders` has a name and a value for each header, `headers` one entry for each different name. If the numbers
-  // differ, a header is doubled.
+  // `rawHeaders` has a name and a value for each header, and `headers` one entry for each different name. If the
+  // numbers differ, a header occurs twice.
   if (Object.keys(headers).length * 2 !== rawHeaders.length) refuseDoubled(rawHeaders);
   if (headers.host === undefined && httpVersion === '1.1') {
     throw new BusError('bad_header', 'the Host header is missing');
@@ -72,8 +72,8 @@ function isOwnOrigin({ origin = '', host }: IncomingHttpHeaders): boolean {
 }
 
 /**
- * True if the headers prove that a page of the bus made the request. Browsers leave out `Sec-Fetch-Site` over plain
- * http, except to their own machine. Then `Origin` is the proof.
+ * True if the headers prove that a page of the bus made the request. If the page came by plain http, browsers send no
+ * `Sec-Fetch-Site` (except to localhost), and `Origin` is the proof.
  */
 export function isFromOwnPage(headers: IncomingHttpHeaders): boolean {
   const site = headers['sec-fetch-site'];

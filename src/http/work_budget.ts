@@ -38,8 +38,8 @@ export class WorkBudget {
     this.#isStarting = true;
     this.#endsAtMs ??= this.#beginBudget();
     for (;;) {
-      // `#next()?.()` starts one step, which runs during this `await`. Without the `await`, all steps would be started
-      // before it is known how long the first one takes.
+      // Without this `await`, the loop would start all steps at once. With it, the step that was started last runs now,
+      // and the next line sees how long it took.
       await undefined;
       if (this.#waiting.size === 0 || clock.monotonicMs() >= this.#endsAtMs) break;
       this.#next()?.();
