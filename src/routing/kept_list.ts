@@ -14,8 +14,8 @@ interface Source<T> {
 
 /**
  * A sorted list that this process keeps in memory. It is read again after ten seconds, after `forget`, or if Redis has
- * another number of entries. So if another process changes an entry, such as a name, the list can be out of date for
- * ten seconds.
+ * another number of entries. If another process changes an entry, such as a name, the list can be out of date for ten
+ * seconds.
  */
 export class KeptList<T> {
   readonly #source: Source<T>;
@@ -32,8 +32,8 @@ export class KeptList<T> {
     if (kept) {
       const [list, count] = await Promise.all([kept, this.#source.count()]);
       if (list.length === count) return list;
-      // `kept` is outdated. If another call has begun to read the list again, this call uses the result of that reading
-      // (`#kept`).
+      // `kept` is outdated. If another call has already begun to read the list again, `#kept` is that reading, and this
+      // call waits for it too.
       if (this.#kept !== kept && this.#kept) return this.#kept;
     }
     return this.#begin();

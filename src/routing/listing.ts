@@ -9,8 +9,8 @@ type Show<T, Shown> = (slice: readonly T[]) => Promise<Shown[]>;
 
 /**
  * Returns an answer that lists all entries, as `show` converts them. A long list is converted and sent in pieces, so
- * that other requests can be handled in between. If the entries are one page of a longer listing, `page` has the `Link`
- * header to the next page, and the cost of this page in the caller's rate limit.
+ * that other requests can be handled in between. `page` is for a listing of several pages: it has the `Link` header to
+ * the next page, and the cost of this page in the caller's rate limit.
  */
 export async function listed<T, Shown>(
   all: readonly T[],

@@ -1,8 +1,8 @@
 import { clock, pauseAfter } from '../clock.ts';
 
 /**
- * Limits how many functions run at a time for one owner, such as a client or a kind of work. Further functions of this
- * owner wait, and start in the order of the calls of `run`.
+ * Limits how many functions run at the same time for one owner, such as a client or a kind of work. Further functions
+ * of this owner wait, and start in the order in which `run` was called.
  */
 export class OwnerLimit {
   readonly #max: number;
@@ -10,8 +10,8 @@ export class OwnerLimit {
   readonly #owners = new Map<string, { underWay: number; waiting: (() => void)[] }>();
 
   /**
-   * A waiting function starts after a pause, so that an owner whose functions always wait leaves time to other owners.
-   * The pause is as long as the function before it ran, but at most `maxPauseMs`.
+   * A function that had to wait starts only after a pause, so that an owner with a long queue leaves time for other
+   * owners. The pause is as long as the previous function ran, but at most `maxPauseMs`.
    */
   constructor(max: number, maxPauseMs = 0) {
     this.#max = max;

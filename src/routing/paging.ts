@@ -29,7 +29,7 @@ export const TIME = z
 
 /**
  * The schema of a query parameter that says where a page begins. Callers copy its value from the `Link` header of the
- * page before. The value is encrypted, because it may contain a secret token.
+ * previous page. The value is encrypted, because it may be a secret token.
  */
 export const PLACE = z
   .string(PLACE_RULE)
@@ -72,17 +72,21 @@ interface Cutting<T> {
 export interface Page<T> {
   entries: readonly T[];
   headers: { Link: string } | undefined;
-  /** How many calls the entries of the page cost in the caller's rate limit. The request itself costs one more. */
+  /**
+   * How many calls it costs in the caller's rate limit to read the entries of the page. The request itself costs one
+   * more.
+   */
   priceInCalls: number;
 }
 
 /**
- * Cuts listings into pages. Each entry of a listing has a place: a text by which the listing is sorted, such as a name.
- * The query parameter `after` is the place of the last entry on the previous page. It is encrypted for two reasons:
+ * Cuts listings into pages. Each entry of a listing has a place: the text by which the listing is sorted, such as a
+ * name. The query parameter `after` is the place of the last entry on the previous page. It is encrypted for two
+ * reasons:
  *
  * - A place may be a secret token, and proxies in front of the bus may log URLs.
- * - Callers who could choose places could guess a token letter by letter, by asking whether it comes after `k` and
- *   after `l`.
+ * - Callers who could send any place could guess a token letter by letter: they would ask whether it comes after `k`,
+ *   after `l`, and so on.
  */
 export class Pages {
   readonly #key: { load(): Promise<Buffer> };
@@ -92,9 +96,10 @@ export class Pages {
   }
 
   /**
-   * Returns a page of `all`. Returns undefined if the caller wants the whole list: the query has neither `limit` nor
-   * `after`, and `matches` is missing. With `matches`, only entries for which it is true are listed. Entries are sorted
-   * by what `placeOf` returns. With `isSorted`, `all` is already in this order, and a binary search finds the page.
+   * Returns a page of the entries, sorted by the text that `placeOf` returns. If `matches` is given, only matching
+   * entries are listed. If `isSorted` is true, the entries are already sorted, and a binary search finds the page.
+   * Returns undefined if the caller wants the whole list: the query has neither `limit` nor `after`, and there is no
+   * `matches`.
    */
   async cut<T>(
     { path, query: { limit, after, ...others } }: Pick<PagedCall, 'path' | 'query'>,
@@ -118,8 +123,8 @@ export class Pages {
   }
 
   /**
-   * Returns a page of `all`, sorted by rank; `sort` is the name of this order. Only entries for which `matches` is true
-   * are listed.
+   * Returns a page of `all`, sorted by rank. `sort` is the name of this order. Only entries that match (`matches`) are
+   * listed.
    */
   async cutRanked<T>(
     { path, query: { after, ...query } }: RankedCall,
@@ -149,8 +154,8 @@ export class Pages {
   }
 
   /**
-   * Decrypts the place of an entry that `seal` encrypted for links to the listing at `path`. Throws bad_query for any
-   * other `text`. `name` is the query parameter that has the value `text`.
+   * Decrypts the place of an entry, as `seal` encrypted it for the listing at `path`. `name` is the query parameter
+   * that had this text. Throws bad_query if the text was not made by `seal` for this listing.
    */
   async open(path: string, name: string, text: string): Promise<string> {
     const bytes = Buffer.from(text, 'base64url');

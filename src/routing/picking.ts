@@ -1,7 +1,7 @@
 /**
- * The rate limit charges a listing one call for reading this many entries, even if it does not show them: reading
+ * Reading this many entries costs one call in the caller's rate limit, even if the page does not show them: reading
  * 10,000 names takes 7 ms. `pickPage` counts the entries of its list. A route that reads other entries too must add
- * their cost itself.
+ * their cost.
  */
 export const ENTRIES_PER_CALL = 1000;
 

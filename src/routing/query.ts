@@ -6,9 +6,9 @@ import type { Dialect } from './dialect.ts';
 import type { Route, Wording } from './route.ts';
 
 /**
- * Calls that the Ruby Routemaster has too, or that its clients make. These clients may send unknown query parameters,
- * because the Ruby Routemaster ignored them. `GET /health` is not listed: a route without credentials accepts unknown
- * parameters anyway.
+ * Calls of the Ruby Routemaster, and calls that its clients make. Its clients may send unknown query parameters,
+ * because the Ruby Routemaster ignored them. `GET /health` is missing here because routes without credentials accept
+ * unknown parameters anyway.
  */
 const CALLS_OF_ROUTEMASTER: ReadonlySet<string> = new Set([
   ...['GET /api_tokens', 'POST /api_tokens', 'DELETE /api_tokens/:token'],
@@ -53,11 +53,11 @@ export function badParameter(name: string, rule: string, cause?: unknown): BusEr
 }
 
 /**
- * Returns the token of the client that a call is about. If the caller is a client, this is its own token. For root and
- * viewers, it is `given`: the value of the query parameter `field`, or undefined.
+ * Returns the token of the client that a call is about. For a client, this is its own token. For root and viewers, it
+ * is `given`: the value of the query parameter `field`, or undefined.
  *
- * Throws if a client gives the parameter. `advicePart` becomes a part of the error's text. For example, `your own
- * batches are` makes the text end with `leave it out, and your own batches are meant`.
+ * Throws if a client gives this parameter. The error ends with `leave it out, and … meant`, with `advicePart` in the
+ * middle, such as `your own batches are`.
  */
 export function clientNamed(
   caller: Caller,

@@ -19,9 +19,9 @@ export const WATCHERS = ['root', 'viewer'] as const;
 export const ALL = ['client', ...WATCHERS] as const;
 
 /**
- * What an error answer (RFC 9457) says if an input does not match its schema. `code` is the error code of the answer.
- * The function `field` makes the text for a field that breaks a rule, and `unknown` the text for an unknown field.
- * Otherwise the text is `whole`.
+ * What an error answer (RFC 9457) says if an input does not match its schema. `code` is its error code. `field` returns
+ * the text for a field that breaks a rule, and `unknown` the text for an unknown field. All other errors have the text
+ * `whole`.
  */
 export interface Wording {
   code: ErrorCode | ((field: string) => ErrorCode);
@@ -49,8 +49,8 @@ export interface Call<R extends Role = Role, Params = unknown, Query = unknown, 
   /** True if reading and checking the body took so long that earlier checks may be out of date. */
   isLate?: boolean;
   /**
-   * Checks again whether the credentials of the request or, for a page of the console, the session are still valid.
-   * Resolves with the caller and its current scopes. `from` says where they are read; for a session, they are always
+   * Checks again whether the credentials of the request are still valid or, for a page of the console, its session.
+   * Resolves with the caller and its current scopes. `from` says where the credentials are read; a session is always
    * read from Redis. Throws unauthenticated or StorageUnavailable.
    */
   judgeAgain(from: 'redis' | 'cache'): Promise<Caller>;
@@ -61,7 +61,7 @@ export interface Call<R extends Role = Role, Params = unknown, Query = unknown, 
   formToken: string;
   /**
    * Tells the audit what a call changes, if its path and query do not show it, as with forms. `name` is the name of the
-   * changed thing, or describes the change. `client` is the token of the client that the change concerns.
+   * changed thing, or a description of the change. `client` is the token of the client that the change concerns.
    */
   about?: (name: string | undefined, client?: string | undefined) => void;
 }
@@ -95,7 +95,7 @@ type Answers = Record<number, z.ZodType | null>;
 
 /**
  * Makes the compiler demand `priceInCalls` (see Answer) for every answer that is a list. Otherwise a route could forget
- * the cost of the entries that it has read but does not show.
+ * the cost of entries that it reads but does not show.
  */
 type Cost<Schema> = Schema extends z.ZodArray
   ? { priceInCalls: number }
@@ -128,9 +128,9 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
   /** The schema of the text of the body, for the documentation only. It does not check the text. */
   textSchema?: z.ZodType;
   /**
-   * True for a route that answers everybody in the same way and checks no credentials. Each request counts in the rate
-   * limit of its IP address. A link on another site may lead to this route. Any other request that a page of another
-   * site makes a browser send is refused, because it could be an attack.
+   * True for a route that answers everybody in the same way, and checks no credentials. Each request counts against the
+   * rate limit of its IP address. A page of another site may link to this route. A request that such a page makes a
+   * browser send in any other way is refused, because it could be an attack.
    */
   isPublic?: true;
   /**
@@ -149,19 +149,19 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
   /** The codes of errors that this route can cause, besides the errors that every route can cause. */
   errors?: readonly ErrorCode[];
   /**
-   * Called before the body is read, and again if the body took long (`isLate`). Throws for a call that can be refused
-   * without its body.
+   * Called before the body is read, and again if reading the body took long (`isLate`). Throws if the call can be
+   * refused without its body.
    */
   refuseEarly?(call: Omit<Call<R, Params, Query>, 'body' | 'text'>): unknown;
   /**
    * Makes checks that need the body and may take a while, such as resolving a host name. Throws if the call must be
-   * refused. The client may be removed meanwhile, so the credentials are checked again afterwards.
+   * refused. Afterwards the credentials are checked again, because the client may have been removed meanwhile.
    */
   refuseLate?(call: Call<R, Params, Query, Body>): Promise<unknown>;
   /**
-   * True for publishing. CallLimits does not limit its rate. Before any other call that changes something is handled,
-   * the bus asks Redis whether the credentials are still valid. For each publish, this would take too long: its handler
-   * asks a cache, and only if the body was long or took long (`isLate`).
+   * True for publishing, which is exempt from the limits of CallLimits. The credentials of any other call that changes
+   * something are checked again with Redis before it is handled. For each publish, this would take too long: its
+   * handler asks a cache, and only if the body was long or came slowly (`isLate`).
    */
   isFrequent?: true;
   handle(call: Call<R, Params, Query, Body>): Promise<AnswerTo<A>>;
@@ -173,8 +173,8 @@ export interface Route extends Row<Role, unknown, unknown, unknown, Answers> {
   /** The roles that may make the call. Anybody may if the list is empty. */
   roles: readonly Role[];
   /**
-   * True for the route of requests that match no other route. Their credentials are not checked, so each request counts
-   * in the rate limit of its IP address.
+   * True for the route of requests that match no other route. No credentials are checked, so each request counts
+   * against the rate limit of its IP address.
    */
   isUnknown?: true;
 }

@@ -1,6 +1,6 @@
 /**
- * Reads data once for all waiting callers of `get`. A call during a reading waits for the next reading, because the
- * present reading may have missed a change made just before the call.
+ * Reads data for several callers at once: all calls of `get` that come during a reading share the next reading. They
+ * cannot share the present one, because it may have missed a change made just before the call.
  */
 export class SharedReading<T> {
   readonly #read: () => Promise<T>;
