@@ -113,5 +113,9 @@ async function readSubscribers(
 }
 
 function reporter(tell: (progress: string) => void, what: string, total: number): (done: number) => void {
-  return atMostEvery(TELL_EVERY_MS, (done) => tell(`${done} of ${total} ${what} checked`));
+  return atMostEvery(TELL_EVERY_MS, (done) => {
+    // `batches:index` may lack batches, so more may be found than it has entries.
+    const all = done <= total ? ` of ${total}` : '';
+    tell(`${done}${all} ${what} checked`);
+  });
 }

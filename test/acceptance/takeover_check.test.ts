@@ -5,6 +5,7 @@ import { RubyWorker } from '../../harness/redis/ruby_processes.ts';
 import { RUBY_EVENT, RUBY_TOKEN, writeRubyRedis } from '../../harness/redis/ruby_redis.ts';
 import { TestStore } from '../../harness/redis/store.ts';
 import { snapshot } from '../../harness/scripts/invariants.ts';
+import { clock } from '../../src/clock.ts';
 import { BootError } from '../../src/errors.ts';
 import { checkTakeover } from '../../src/processes/takeover_check.ts';
 import { infoNumber } from '../../src/store/memory.ts';
@@ -32,9 +33,12 @@ async function byCommand(url: string, env: Record<string, string>): Promise<Chec
   return { status: await command.exitCode, output: command.output };
 }
 
+/** Progress that checks in this process have told. */
+const told: string[] = [];
+
 /** Checks as bin/takeover does, but in this process, because a process takes four times the CPU. */
 function inProcess(url: string, env: Record<string, string>): Promise<Checked> {
-  return checkTakeover(url, assert.fail, { ...process.env, ...ENV, ...env }).then(
+  return checkTakeover(url, (progress) => told.push(progress), { ...process.env, ...ENV, ...env }).then(
     ({ text, ready }) => ({ status: ready ? 0 : 1, output: `${text}\n` }),
     (error) => {
       if (error instanceof BootError) return { status: BootError.EXIT_CODE, output: error.message };
@@ -132,6 +136,16 @@ test('asks for memory where the takeover would begin to drop batches, as each ne
   );
   const roomy = await check({ ...limits, ROUTEMASTER_REDIS_MAX_MEM: String(used + 9_000_000) });
   assert.deepEqual([roomy.status, /It can be taken over/.test(roomy.output)], [0, true], roomy.output);
+});
+
+test('tells how far it is, also if the index of batches lacks some', async (t) => {
+  let nowMs = 0;
+  t.mock.method(clock, 'monotonicMs', () => (nowMs += 60_000));
+  await redis.store.redis.del('batches:index');
+  told.length = 0;
+  await check();
+  assert.equal(told[0], '1 of 1 callbacks checked');
+  assert.match(told.at(-1) ?? '', /^\d+ batches checked$/);
 });
 
 test('says which command the ACL forbids', async (t) => {
