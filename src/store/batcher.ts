@@ -1,13 +1,13 @@
 import { clock, pauseAfter } from '../clock.ts';
 
 /**
- * When this many items wait, they are sent at once. Fewer items wait until the event loop has done its other work (see
- * `#gather`). That work can take long if a thousand sockets are busy.
+ * As soon as this many items wait, the Batcher sends them. Fewer items wait until the event loop has done its other
+ * work, which can take long if a thousand sockets are busy (see `#gather`).
  */
 const ENOUGH = 128;
 /**
- * If fewer items than this wait when a turn of the event loop ends, they are sent at once. More items are a sign of
- * load: the Batcher waits for another turn, so that one call sends more (see `#gather`).
+ * If fewer items than this wait at the end of a turn of the event loop, the Batcher sends them at once. More items are
+ * a sign of load. The Batcher then waits for another turn, so that one call sends more items (see `#gather`).
  */
 const FEW = 4;
 
@@ -24,9 +24,9 @@ export interface CallLimit<Item> {
    */
   ownerOf?: (item: Item) => string;
   /**
-   * A counter of waiting items that several Batchers share, such as one for each partition. If it is FEW or more, each
-   * of these Batchers waits another turn of the event loop, to send more items in a call. By default each Batcher has
-   * its own counter.
+   * The number of waiting items. Several Batchers may share this counter, for example one Batcher for each partition.
+   * If many items wait in all of them together (FEW or more), each Batcher waits another turn of the event loop, to
+   * send more items in a call. By default each Batcher has its own counter.
    */
   totalWaiting?: { items: number };
   maxLoopTurns?: number;
@@ -52,8 +52,8 @@ export class Batcher<Item, Result> {
   readonly #call: (items: Item[]) => Promise<readonly Result[]>;
   readonly #limit: Required<CallLimit<Item>>;
   /**
-   * All items that were chosen for calls are numbered in order. This map has the number of the last item of each owner.
-   * The owner with the lowest number has waited longest, and comes first.
+   * By owner (see `ownerOf`): the number of the owner's item that was last chosen for a call. Chosen items are numbered
+   * in order. So the owner with the lowest number has waited longest, and comes first.
    */
   readonly #lastChoices = new Map<string, number>();
   #choices = 0;
@@ -119,7 +119,7 @@ export class Batcher<Item, Result> {
     });
   }
 
-  /** Removes and returns the items of the next call, in the order of arrival. */
+  /** Removes the items of the next call from `#waiting`, and returns them in the order of arrival. */
   #nextGroup(): Waiting<Item, Result>[] {
     const weight = this.#waiting.reduce((sum, each) => sum + each.weight, 0);
     if (weight <= this.#limit.max) return this.#waiting.splice(0);
@@ -129,7 +129,7 @@ export class Batcher<Item, Result> {
     return group;
   }
 
-  /** Chooses the items of the next call: one item of each owner in turn, until the call is full. */
+  /** Chooses the items of the next call: one item of each owner (see `ownerOf`) in turn, until the call is full. */
   #chosen(): Set<Waiting<Item, Result>> {
     const chosen = new Set<Waiting<Item, Result>>();
     const lastChoice = (owner: string) => this.#lastChoices.get(owner) ?? 0;
@@ -137,8 +137,8 @@ export class Batcher<Item, Result> {
     queues.sort(([one], [other]) => lastChoice(one) - lastChoice(other));
     let weight = 0;
     while (queues.length > 0) {
-      // If the next item of an owner does not fit, the call gets no more items of this owner. Other owners may still
-      // add smaller items. In the next call, this owner comes before them.
+      // If an owner's next item does not fit, this owner gets no more items into this call. Other owners may still get
+      // smaller items into it. They come after this owner in the next call.
       queues = queues.filter(([owner, queue]) => {
         const next = queue.shift();
         if (!next || (chosen.size > 0 && weight + next.weight > this.#limit.max)) return false;

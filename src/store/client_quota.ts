@@ -18,9 +18,9 @@ export function clientBytes(redisMaxBytes: number): number {
 }
 
 /**
- * Returns the quota of a client: how many idempotency keys or nonce uses it may store before it must wait. The quota is
- * `max`, or less if Redis has little memory. A quota refills before the stored keys have expired, so a client may have
- * two quotas of keys at a time. Together they must fit in MAX_PERCENT of `redisMaxBytes`; one key takes `keyBytes`.
+ * Returns how many idempotency keys, or nonce uses, a client may store before it must wait for its quota to refill:
+ * `max`, or fewer if Redis has little memory. A quota refills before the stored keys have expired, so a client may have
+ * stored two quotas. Both together must fit in MAX_PERCENT of `redisMaxBytes`; each key takes `keyBytes`.
  */
 export function clientQuota(max: number, keyBytes: number, redisMaxBytes: number): number {
   return Math.max(1, Math.min(max, Math.floor(clientBytes(redisMaxBytes) / keyBytes / 2)));

@@ -85,8 +85,8 @@ export function connectOne(url: string, log: Log, tls = WELL_KNOWN): Redis {
   let told: string | undefined;
   let wasReady = false;
   redis.on('error', (error: Error & { command?: { name: string } }) => {
-    // If Redis refuses SELECT, ioredis would use database 0, which may belong to another bus. So the connection is made
-    // anew.
+    // If Redis refuses SELECT, ioredis would go on in database 0, which may belong to another bus. So
+    // `disconnect(true)` closes the connection, and lets ioredis connect and send SELECT again.
     if (error.command?.name === 'select') redis.disconnect(true);
     // ioredis reports this error if the process itself closes a connection that is not ready yet. This is no failure,
     // so nothing is logged.
@@ -135,7 +135,8 @@ export function connect(url: string, log: Log, tls = WELL_KNOWN): Connection {
     // With a ready check, ioredis would drop its connection to a cluster that is not complete, for example because a
     // master is down. Without the check, the process works with the masters that are up.
     enableReadyCheck: false,
-    // The nodes are reached by their names, not their addresses, because their certificates are for the names.
+    // ioredis connects to the nodes by their host names, not their addresses, because their certificates are for the
+    // names.
     dnsLookup: (name, callback) => callback(null, name),
   });
   return new RedisCluster(cluster, log);

@@ -6,7 +6,7 @@ import type { ScriptArgument, ScriptReply } from './contract.ts';
 import { type FunctionLibrary, functionName, LIBRARIES } from './function_library.ts';
 import type { Replicas } from './replicas.ts';
 
-/** If Redis refuses functions, scripts are run by EVALSHA for this long before functions are tried again. */
+/** If Redis refuses functions, this process runs scripts by EVALSHA for this long. Then it tries functions again. */
 const FALLBACK_MS = 10_000;
 
 const MISSING = /^ERR Function not found/;

@@ -14,22 +14,23 @@ const PING_EVERY_MS = 30_000;
 const LISTEN_AGAIN_MS = 100;
 
 /**
- * An object that listens to channels of Redis. Either all its channels have the same hash tag (the text in braces, as
- * in `{0}:wake:main`), or none has one. So in a cluster, all messages on these channels come from one master.
+ * An object that listens to channels of Redis. All its channels have the same hash tag, such as `{0}` in
+ * `{0}:wake:main`, so in a cluster one master sends all their messages. Without a cluster, the channels may have no
+ * hash tag.
  */
 interface Audience {
   readonly channels: readonly string[];
   hear(channel: string, message: string): void;
   /**
-   * Called each time Redis has confirmed that it now sends the messages on these channels. Earlier messages may be
-   * lost, so an audience that depends on every message must now look in Redis for what it missed.
+   * Called each time Redis has confirmed that it now sends the messages on `channels`. Earlier messages may be lost. So
+   * an object that needs every message must now look in Redis for what it missed.
    */
   listens(): void;
 }
 
 /**
- * Listens to channels, over connections of its own. A cluster needs a connection to each master that has the slot of a
- * channel; a single Redis needs one connection. If a connection is lost, a new one is made.
+ * Listens to channels of Redis, over connections of its own: one to a single Redis, and in a cluster one to each master
+ * that has the slot of a channel. Replaces a lost connection by a new one.
  */
 export class Listener {
   readonly #connection: Connection;
@@ -141,8 +142,8 @@ export function isSharded([first = '']: readonly string[]): boolean {
 }
 
 /**
- * Listens until the connection has ended, or the slot of the channels has moved to another master. Rejects if listening
- * cannot begin, because the connection fails or the ACL forbids the channels.
+ * Listens to the channels of `audience` until the connection has ended, or until the channels' slot has moved to
+ * another master. Rejects if the connection fails, or the ACL forbids the channels, before listening begins.
  */
 async function listenOn(redis: Redis, audience: Audience): Promise<void> {
   const { promise: lost, resolve } = Promise.withResolvers<void>();

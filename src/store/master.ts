@@ -43,15 +43,18 @@ const NO_MASTER = /^ERR WAIT cannot be used with replica/;
  */
 const MISTAKES = [TypeError, RangeError, ReferenceError, SyntaxError];
 
-interface Connections {
+interface ConnectionState {
   /** How many times the connection has become ready. If this number grows, Redis may have failed and lost data. */
   count: number;
   /** The error with which Redis refused the user or password, if that was the last error of the connection. */
   refusal: Error | undefined;
 }
 
-/** What is known of each connection that a `Master` uses. */
-const made = new WeakMap<Redis, Connections>();
+/**
+ * For each connection of a `Master`: how many times it has become ready, and with which error Redis refused its user or
+ * password, if it did.
+ */
+const states = new WeakMap<Redis, ConnectionState>();
 
 /** The Redis that has a key: on a cluster, the present master of the key's slot. */
 export class Master {
@@ -70,7 +73,7 @@ export class Master {
     this.#connection = connection;
     this.#slot = slotOfKey(key);
     this.name = name;
-    if (!(connection instanceof RedisCluster)) madeBy(connection);
+    if (!(connection instanceof RedisCluster)) stateOf(connection);
   }
 
   /** The connection to the Redis that has the key. On a cluster, throws while the master of the slot is unknown. */
@@ -90,7 +93,7 @@ export class Master {
    */
   get connections(): number {
     const connection = this.#connection;
-    return connection instanceof RedisCluster ? connection.connections : madeBy(connection).count;
+    return connection instanceof RedisCluster ? connection.connections : stateOf(connection).count;
   }
 
   /** The error with which Redis refuses the user or password. Undefined if it does not. */
@@ -98,14 +101,14 @@ export class Master {
     const connection = this.#connection;
     return connection instanceof RedisCluster
       ? connection.refusalAt(this.address)
-      : madeBy(connection).refusal;
+      : stateOf(connection).refusal;
   }
 
   get isInCluster(): boolean {
     return this.#connection instanceof RedisCluster;
   }
 
-  /** In a cluster, asks which master has the slot now. Never rejects. */
+  /** In a cluster, asks which master now has the slot of the key. Never rejects. */
   async refresh(): Promise<void> {
     if (this.#connection instanceof RedisCluster) await this.#connection.refresh();
   }
@@ -160,19 +163,19 @@ export class Master {
   }
 }
 
-function madeBy(redis: Redis): Connections {
-  const known = made.get(redis);
+function stateOf(redis: Redis): ConnectionState {
+  const known = states.get(redis);
   if (known) return known;
-  const connections: Connections = { count: 0, refusal: undefined };
-  made.set(redis, connections);
+  const state: ConnectionState = { count: 0, refusal: undefined };
+  states.set(redis, state);
   redis.on('ready', () => {
-    connections.count++;
-    connections.refusal = undefined;
+    state.count++;
+    state.refusal = undefined;
   });
   redis.on('error', (error) => {
-    connections.refusal = isRefusal(error) ? error : undefined;
+    state.refusal = isRefusal(error) ? error : undefined;
   });
-  return connections;
+  return state;
 }
 
 /**

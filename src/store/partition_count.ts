@@ -4,7 +4,7 @@ import { keyspace } from './keys.ts';
 import type { Master } from './master.ts';
 import type { Partition } from './partition.ts';
 
-/** The key that has the number of partitions. It begins with the prefix of the bus, but is in no partition. */
+/** The key that has the number of partitions, without the prefix of the bus. The key is in no partition. */
 export const COUNT_KEY = 'partitions';
 
 type Wanted = Pick<Config, 'redisPrefix' | 'partitions'>;

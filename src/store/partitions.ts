@@ -37,7 +37,10 @@ export class Partitions {
     return new Partitions(...(all as [Partition, ...Partition[]]));
   }
 
-  /** Sends commands to these partitions at the same time. Resolves with the results, in order; rejects if one fails. */
+  /**
+   * Sends commands to the partitions `among` at the same time. Resolves with their results, in the order of the
+   * partitions. Rejects if one fails.
+   */
   ask<T>(
     command: (redis: Commands, keys: Keyspace) => Promise<T>,
     among: readonly Partition[] = this.all,
@@ -46,9 +49,9 @@ export class Partitions {
   }
 
   /**
-   * Calls `read` for all these partitions at the same time. Resolves with the results, in the order of the partitions,
-   * and with the partitions that cannot be reached. Throws StorageUnavailable if none can be reached, and any other
-   * error of `read`.
+   * Calls `read` for the partitions `among` at the same time. Resolves with the results, in the order of the partitions
+   * (`found`), and with the partitions that cannot be reached (`missing`). Throws StorageUnavailable if none can be
+   * reached, and any other error of `read`.
    */
   async reach<T>(read: (partition: Partition) => Promise<T>, among = this.all): Promise<Reached<T>> {
     const reached: Reached<T> = { found: [], missing: [] };
@@ -61,7 +64,7 @@ export class Partitions {
     return reached;
   }
 
-  /** Returns the partitions, grouped by their Redis. Partitions in one Redis share its memory, for example. */
+  /** Returns the partitions, grouped by the Redis that has them. Partitions in the same Redis share its memory. */
   byRedis(): [Partition, ...Partition[]][] {
     const groups = Map.groupBy(this.all, ({ master }) => master.address);
     return [...groups.values()] as [Partition, ...Partition[]][];

@@ -104,8 +104,8 @@ export class RedisCluster {
     await sleep(Math.max(0, this.#refreshedAtMs + REFRESH_MS - clock.monotonicMs()));
     const failure = await new Promise<unknown>((resolve) => this.#cluster.refreshSlotsCache(resolve));
     this.#refreshedAtMs = clock.monotonicMs();
-    // The refresh fails if no known node answers. Perhaps all nodes have new addresses, so the cluster is found anew
-    // from the host names in the URL.
+    // The refresh fails if no known node answers. Perhaps all nodes have new addresses. So ioredis is told to connect
+    // anew, to the host names in the URL.
     if (failure && this.#cluster.status === 'ready') this.#cluster.disconnect(true);
   }
 
@@ -122,9 +122,9 @@ export class RedisCluster {
   }
 
   /**
-   * Closes the connections to nodes that have become replicas. If such a node becomes a master again, it may have less
-   * data. The process must then connect anew, so `connections` grows, and code that keeps data of Redis in memory reads
-   * the data again.
+   * Closes the connections to nodes that have become replicas. Such a node may become a master again, but with less
+   * data. This process then connects to it anew, which adds 1 to `connections`, so code that keeps data of Redis in
+   * memory reads the data again.
    */
   #leaveReplicas(): void {
     for (const redis of this.#cluster.nodes('slave')) if (redis.status !== 'wait') redis.disconnect();

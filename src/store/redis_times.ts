@@ -37,7 +37,10 @@ class RedisTime {
   #connection: number | undefined;
   /** What is added to the clock of this host to get the time of Redis's clock. */
   #correctionMs = 0;
-  /** The clock of this host minus its monotonic clock. It changes when the clock is set, or the host has slept. */
+  /**
+   * The clock of this host minus its monotonic clock. This difference changes if somebody sets the clock, or after the
+   * host has slept.
+   */
   #hostMs = 0;
   #compareAtMs = 0;
   readonly #compared = sharing(() => this.#compare());

@@ -22,7 +22,9 @@ interface Waits {
 
 const waitsOn = new WeakMap<Redis, Waits>();
 
-/** Resolves with the number of replicas that follow Redis. */
+/**
+ * Resolves with the number of replicas of this Redis that are online. Replicas that still load its data do not count.
+ */
 export async function countReplicas(redis: Redis): Promise<number> {
   const info = await redis.info('replication');
   return [...info.matchAll(/^slave\d+:.*state=online/gm)].length;

@@ -5,8 +5,8 @@ interface Commands {
 
 /**
  * Sends the commands and returns their replies. Throws the error of the first command that failed, because the error of
- * EXEC does not say what failed. If `skip` is given, such as `Partition.skip`, it is called with the error of each
- * failed command instead, and its result takes the place of the reply.
+ * EXEC does not say what failed. With `skip`, such as `Partition.skip`, a failed command does not end the call: `skip`
+ * gets its error, and what `skip` returns takes the place of the reply.
  */
 export async function replies(
   commands: Commands,

@@ -2,8 +2,8 @@ import type { Contract } from '../contract.ts';
 
 /**
  * A counter. `field` is its field in the hash `counters`. `topic` or `subscriber` says what the counter is about; a
- * counter of the whole bus has neither. When that topic or subscriber is removed, the counter's value is added to the
- * field that `total` names.
+ * counter of the whole bus has neither. After that topic or subscriber was removed, the script `fold` adds the
+ * counter's value to the field that `total` names.
  */
 export const series = { field: 'bytes', total: 'bytes?', topic: 'text?', subscriber: 'text?' } as const;
 
