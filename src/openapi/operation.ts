@@ -29,8 +29,8 @@ export interface Components {
 
 /**
  * Returns the description of a route. Some routes are aliases: `POST /subscriber` does the same as `POST
- * /subscription`. For an alias, `first` is the route with the main name, and otherwise the route itself. Throws if
- * CHAPTERS has no text for `first`.
+ * /subscription`. For an alias, `first` is the route with the main name. For any other route, `first` is the same as
+ * `route`. Throws if CHAPTERS has no text for `first`.
  */
 export function operationOf(route: Route, first: Route, { schemas, problems }: Components): Operation {
   const call = `${first.method} ${first.path}`;
@@ -76,8 +76,8 @@ function parametersOf({ path: at, params, query }: Route, text: RouteText, schem
   });
   const read = query ? (schemas.output(query.schema).properties ?? {}) : {};
   const asked = fieldsOf(query, schemas).map(([name, given]) => {
-    // Every value in a query is text, so the input schema calls even a number a string. If the bus converts the text to
-    // a number, the document calls the parameter an integer.
+    // Every value in a query is text, so the input schema calls even a number a string. The output schema (`read`) has
+    // the type to which the bus converts the text. If that is a number, the document calls the parameter an integer.
     const isNumber = ['number', 'integer'].includes(String(read[name]?.type));
     return parameter(name, 'query', isNumber ? { ...read[name], type: 'integer' } : given, false);
   });

@@ -29,7 +29,7 @@ function codesOf({ isHealthCheck, roles, query, body, takesText, errors = [] }: 
     ...(query ? (['bad_query'] as const) : []),
     ...(body || takesText ? WITH_BODY : []),
   ]);
-  // Puts the codes in the order of ERRORS, which is by status.
+  // Sorts the codes as in ERRORS, which is sorted by HTTP status.
   return (Object.keys(ERRORS) as ErrorCode[]).filter((code) => codes.has(code));
 }
 
@@ -82,7 +82,7 @@ export class ProblemResponses {
   }
 }
 
-/** Returns the error codes of an answer that `ProblemResponses` has made. */
+/** Returns the error codes of an answer that `ProblemResponses` has made: they are the parts of the answer's name. */
 export function codesIn({ $ref = '' }: Response): string[] {
   return $ref.split('/').at(-1)?.split('.') ?? [];
 }

@@ -21,12 +21,13 @@ const MAX_SEARCHED = 5000;
 type Entry = Omit<Arguments<'record_call'>, 'maxEntries'>;
 
 interface AuditFilter {
-  /** The earliest time of an entry, in ms. */
+  /** Lists only entries of this time (ms) or later. */
   since?: number | undefined;
   client?: string | undefined;
   action?: Action | undefined;
   /**
-   * Lists only entries with this target. With `shop`, entries with a target such as `orders of shop` are listed too.
+   * Lists only entries with this target: what the call changed, such as a topic or client. With `shop`, entries with a
+   * target such as `orders of shop` are listed too.
    */
   target?: string | undefined;
 }

@@ -21,8 +21,8 @@ import type { Deliveries } from './deliveries.ts';
 import type { Delivery } from './delivery.ts';
 
 /**
- * The rate limit charges a listing one call for the dead letters of this many subscribers. A client counts as one
- * subscriber, and so does each of its joins.
+ * If a listing covers the dead letters of this many subscribers, the rate limit counts it as one call more. A client
+ * counts as one subscriber, and so does each of its joins.
  */
 const SUBSCRIBERS_PER_CALL = 20;
 

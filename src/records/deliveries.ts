@@ -43,8 +43,8 @@ interface DeliveryPage {
 }
 
 /**
- * Lists, finds and retries batches. An accepted or dropped batch is gone; its record in the delivery log is listed and
- * found in its place. With `clients` (tokens of subscribers), a method sees only the batches of these subscribers.
+ * Lists, finds and retries batches. An accepted or dropped batch is deleted; the methods return its record in the
+ * delivery log instead. With `clients` (tokens of subscribers), a method sees only the batches of these subscribers.
  */
 export class Deliveries {
   readonly #partitions: Partitions;

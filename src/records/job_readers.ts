@@ -8,7 +8,7 @@ import { pairsOf } from '../store/replies.ts';
  * 1,000 owners takes Redis about a millisecond.
  */
 const MAX_LOOKED_THROUGH = 1000;
-/** Number of owners that one SSCAN command reads. */
+/** Number of workers or subscribers that one SSCAN command reads. */
 const OWNERS_PER_SCAN = 200;
 
 /** A job that was found in Redis. Its state decides which optional fields it has. */
@@ -23,7 +23,7 @@ export interface FoundJob {
 /** The jobs that one call of a JobReader has read. */
 interface JobSlice<Place = unknown> {
   jobs: FoundJob[];
-  /** Where the next call continues; undefined if no job follows. */
+  /** The `place` for the next call of the JobReader; undefined if no job follows. */
   next?: Place | undefined;
   /**
    * Number of workers (for pending jobs) or subscribers (for waiting jobs) whose jobs were looked for. The larger it
@@ -53,8 +53,9 @@ export type JobState = (typeof JOB_STATES)[number];
 export function jobReaders(q: QueueName, state: JobState): JobReader[] {
   if (state === 'pending') return [heldJobs(q)];
   if (state === 'scheduled') return [scheduledJobs(q)];
-  // The first page begins at the end (`left` or `right`) at which new jobs enter the list. If jobs enter before the
-  // next page is read, the other jobs move away from this end. So the next page may repeat some jobs, but misses none.
+  // `left` or `right` is the end at which new jobs enter the list. The first page begins there. Jobs that enter before
+  // the next page is read push the other jobs away from this end. So the next page may repeat some jobs, but misses
+  // none.
   if (state === 'instant') return [list((keys) => keys.jobs_instant(q), 'left')];
   if (q === 'aux') return [];
   const shares = SHARES.map((share) => list((keys) => keys.share_jobs(share), 'right'));
@@ -90,7 +91,7 @@ const waitingJobs = ofOwners(
   },
 );
 
-/** Reads the jobs that workers hold: one of each worker at most. */
+/** Returns a function that reads the pending jobs: one of each worker at most. */
 function heldJobs(q: QueueName): JobReader {
   return ofOwners(
     (keys) => keys.jobs_pending_index(q),
@@ -108,10 +109,10 @@ function heldJobs(q: QueueName): JobReader {
   );
 }
 
-/** Reads up to `max` jobs of one owner. */
+/** Reads up to `max` jobs of one worker or subscriber, from `place` on. */
 type OwnerReader = (place: SortedPlace | undefined, max: number) => Promise<JobSlice<SortedPlace>>;
 
-/** Returns the reader of an owner's jobs, or undefined if the owner has no jobs. */
+/** Returns the function that reads the jobs of `owner` (a worker or a subscriber); undefined if `owner` has no jobs. */
 type FindReader = (
   redis: Commands,
   keys: Keyspace,
@@ -119,18 +120,26 @@ type FindReader = (
   skip: Partition['skip'],
 ) => Promise<OwnerReader | undefined>;
 
-/** Where a listing continues among the owners of jobs. The listing reads the owners by SSCAN, and sorts each reply. */
+/**
+ * Where the next page of a listing begins. The listing reads the names of workers or subscribers by SSCAN, sorts each
+ * reply, and reads the jobs of one name after the other.
+ */
 interface OwnersPlace {
-  /** The cursor of the SSCAN command that returns `owner`. */
+  /** The cursor of the SSCAN command whose reply has `owner`. */
   cursor: string;
-  /** The owner whose jobs are read next. An empty text stands for the first one in the reply to SSCAN. */
+  /**
+   * The worker or subscriber whose jobs are read next. An empty text stands for the first one in the reply to SSCAN.
+   */
   owner: string;
-  /** Where to continue among the jobs of `owner`. Undefined if none of them was read yet. */
+  /** The last job of `owner` that was read; undefined if none was read yet. */
   inside?: SortedPlace;
 }
 const FIRST_OWNER: OwnersPlace = { cursor: '0', owner: '' };
 
-/** Returns a function that reads the jobs of all owners in a set, one owner after the other. */
+/**
+ * Returns a function that reads the jobs of the workers or subscribers whose names are in a Redis set (its key is
+ * `setOf(keys)`). It reads the jobs of one name after the other.
+ */
 function ofOwners(setOf: (keys: Keyspace) => string, findReader: FindReader): JobReader {
   return async (redis, keys, place, max, skip) => {
     const jobs: FoundJob[] = [];
@@ -139,8 +148,8 @@ function ofOwners(setOf: (keys: Keyspace) => string, findReader: FindReader): Jo
       const { cursor } = at;
       const [nextCursor, names] = await redis.sscan(setOf(keys), cursor, 'COUNT', OWNERS_PER_SCAN);
       looked += names.length;
-      // If a page ends in the middle of `names`, the next page repeats the SSCAN, which may return the same names in
-      // another order. So the names are sorted.
+      // If a page ends in the middle of `names`, the next page sends the same SSCAN again. Redis may then return the
+      // same names in another order, so the names are sorted.
       const owners = names.filter((name) => name >= at.owner).sort();
       const readers = await Promise.all(owners.map((owner) => findReader(redis, keys, owner, skip)));
       for (const [index, read] of readers.entries()) {
@@ -164,7 +173,7 @@ interface SortedPlace {
   job: string;
 }
 
-/** Reads jobs from a sorted set, after the job `place`. */
+/** Reads up to `max` jobs from a sorted set, beginning after the job `place`. */
 async function sorted(
   redis: Commands,
   key: string,
@@ -178,8 +187,8 @@ async function sorted(
   const read = pairsOf(flat).map(([packed, score]) => ({ packed, score: String(score) }));
   const page = read.slice(0, max);
   // Usually `read` begins after `last`, the last job of the previous page. But if `last` has left the set or has a new
-  // score, `read` begins with the first job that has the old score of `last`. The jobs of this score that earlier pages
-  // have shown are then left out here.
+  // score, `read` begins with the first job that has the old score of `last`. Earlier pages may have shown jobs of this
+  // score, so `unseen` leaves out those up to `last`.
   const unseen = page.filter(
     ({ packed, score }) => score !== place?.score || Buffer.compare(packed, last) > 0,
   );

@@ -46,15 +46,15 @@ interface Publication {
 }
 
 /**
- * An accepted event, as this process keeps it until it is sent to Redis. `text` is its JSON, or `null` if it is too
- * long to be shown. `atMs` is when it was accepted, by the monotonic clock of the process.
+ * What this process notes of an accepted event, for people who watch events. `text` is the event's JSON, or `null` if
+ * it is too long to be shown. `atMs` is when the event was accepted, by the monotonic clock of the process.
  */
 type Noted = Omit<TailEntry, 'event' | 'at'> & { text: string; atMs: number };
 
-/** The events of one watched topic in one interval, MAX_NOTED at most. */
+/** The events that a process notes in one interval, of one watched topic or of all topics: MAX_NOTED at most. */
 class Notes {
   readonly noted: Noted[] = [];
-  /** Number of events that were left out since the last noted one, because `noted` was full. */
+  /** Number of events that were not noted since the last noted event, because `noted` was full. */
   skipped: number;
 
   constructor(skipped = 0) {
@@ -81,9 +81,9 @@ export class Tail {
   readonly #control: Partition;
   readonly #log: Log;
   /**
-   * The accepted events that this process has not sent to Redis yet, by watched topic. The entry ALL_TOPICS has the
-   * events of every topic, even if nobody watches. So somebody who begins to watch a topic also gets its events of the
-   * last second.
+   * By watched topic: the events of the last second that this process will send to Redis for people who watch the
+   * topic. The events themselves are stored already. Under ALL_TOPICS are events of every topic, even if nobody
+   * watches. So somebody who begins to watch a topic also gets its events of the last second.
    */
   #notes = new Map([[ALL_TOPICS, new Notes()]]);
   #timer: NodeJS.Timeout | undefined;
@@ -154,9 +154,9 @@ export class Tail {
 }
 
 /**
- * Returns the events of one interval for people who watch a topic, or all topics (`watch` is ALL_TOPICS). If nobody
- * watched the topic when the interval began, its events are taken from those noted for ALL_TOPICS. How many events of
- * this topic were left out there is unknown, so `skipped` is set to 0.
+ * Returns the noted events of one interval for people who watch a topic, or all topics (`watch` is ALL_TOPICS). If
+ * nobody watched the topic when the interval began, takes the topic's events from those noted for ALL_TOPICS. These do
+ * not tell how many events of this topic were left out, so `skipped` is set to 0.
  */
 function notedFor(watch: string, notes: ReadonlyMap<string, Notes>): readonly Noted[] {
   const own = notes.get(watch)?.noted;
