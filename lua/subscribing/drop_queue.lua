@@ -18,8 +18,8 @@ return function(call, args)
   local collection, dropped, events = dropping.begin(records), 0, 0
   for _, bid in ipairs(redis.call('ZRANGE', keys.batches_queued(token), 0, args.max_batches + held_count - 1)) do
     local job = jobs.delivery_of(bid)
-    -- The creation time is read from the batch. The score in the index of queued batches can be later, because a batch
-    -- of an `ordered` subscriber always gets a higher score than the batch before it.
+    -- `until_ms` is compared with the creation time in the batch, not with the batch's score in `batches_queued`. The
+    -- score can be later: a batch of an `ordered` subscriber always gets a higher score than the batch before it.
     local _, created_ms, attempts = unpack(redis.call('LRANGE', keys.batch(bid), 0, batches.HEADER - 1))
     if dropped < args.max_batches and not held[job] and (tonumber(created_ms) or 0) <= args.until_ms then
       if created_ms then

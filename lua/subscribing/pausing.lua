@@ -47,9 +47,9 @@ local function try_failed(call, token)
   end
 end
 
--- Ends the wait of a subscriber after failures, so that workers deliver to it at once. Its probe, for which its
--- other jobs wait, becomes due now, and so do up to `max` waiting jobs. If there are no such jobs, the delivery of the
--- oldest failed batch becomes due now.
+-- Ends the wait of a subscriber after failures, so that workers deliver to it at once. The subscriber's probe, for
+-- which its other jobs wait, becomes due now, and so do up to `max` waiting jobs. If it has neither, the delivery of
+-- its oldest failed batch becomes due now.
 function pausing.try_at_once(call, token, max)
   local subscriber = call.keys.subscriber(token)
   redis.call('HDEL', subscriber, 'throttled_until')

@@ -54,10 +54,10 @@ end
 
 -- Deletes a topic with its delayed events, and ends its subscriptions in this partition. Returns the number of deleted
 -- delayed events, and a list of the other partitions that must still end subscriptions to the topic (elsewhere.lua).
--- The topic's name stays, without a publisher, until these partitions have ended them, and no join reads the topic.
+-- The topic's name stays, without a publisher, until these partitions have done so, and no join reads the topic.
 --
--- The topic's hash names these partitions. It is deleted only after the outbox entry for them is stored. So if Redis is
--- killed in between, a repeated removal finds them again.
+-- The list is in the topic's hash. This function deletes the hash only after it has stored the outbox entry for the
+-- partitions. So if Redis is killed in between, a repeated removal still finds the list.
 function topics.remove(call, topic)
   local keys, publisher = call.keys, topics.publisher(call, topic)
   local marks = elsewhere.read(redis.call('HGET', keys.topic(topic), 'elsewhere'))
@@ -98,7 +98,7 @@ function topics.remove_if_unused(call, topic)
   if is_unused(call, topic) then topics.remove(call, topic) end
 end
 
--- True if there would be more than `max` topics after the creation of those in `names` that do not exist yet.
+-- True if the topics in `names` that do not exist yet would raise the number of topics above `max`.
 function topics.have_no_room(call, names, max)
   local all, new = call.keys.topics(), 0
   if redis.call('SCARD', all) + #names <= max then return false end
@@ -127,8 +127,8 @@ function topics.subscribe_to(call, token, names, foreign)
   topics.unsubscribe_from(call, token, left)
 end
 
--- Returns the topics from `names[first]` to `names[last]` that have neither a publisher nor a subscription. One EXISTS
--- command asks whether any of them has data. If so, they are looked up one by one, which takes Redis 3 µs for each.
+-- Returns the topics from `names[first]` to `names[last]` that have neither a publisher nor a subscription. First asks
+-- by one EXISTS command whether any of them has data. If one has, looks up each topic, which takes Redis 3 µs for each.
 local function unused_among(call, names, first, last)
   local keys, about = call.keys, {}
   for i = first, last do

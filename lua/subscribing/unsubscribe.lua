@@ -13,8 +13,8 @@ return function(call, args)
   if redis.call('SISMEMBER', keys.subscribers(), token) == 0 then return 'subscriber_not_found' end
   if not args.is_foreign and redis.call('SISMEMBER', keys.topics(), topic) == 0 then return 'topic_not_found' end
   local is_subscribed = redis.call('SISMEMBER', keys.subscriber_topics(token), topic) == 1
-  -- This is done even if `is_subscribed` is false: if Redis was killed during a removal of the topic, the topic's list
-  -- of subscribers may still have the subscriber.
+  -- Subscriptions are ended even if `is_subscribed` is false. If Redis was killed while it removed the topic, the
+  -- topic's list of subscribers may still have the subscriber.
   topics.unsubscribe_from(call, token, { topic })
   return is_subscribed and 'ok' or 'not_subscribed'
 end
