@@ -31,8 +31,8 @@ type GrantHead = [worker: string, lease: number, batch?: BatchHead, dropNotice?:
 type BatchHead = [token: string, created: string, attempts: string, count: number, pieces: number];
 
 /**
- * Reads the reply of the script `acquire`. The first item is the Head. For each acquired job, the next items are the
- * job as Redis stores it, and the pieces of its batch (`Batch.pieces`).
+ * Reads the reply of the script `acquire`. Its first item is the Head. Then come, for each acquired job, the job as
+ * Redis stores it, and the buffers that hold the events of its batch (`Batch.pieces`).
  */
 export function readAcquired([head = Buffer.of(), ...rest]: Buffer[]): Acquired {
   const [readyJobs, atMs, flatAcks, flatSubscribers, grantHeads] = decode(head) as Head;
@@ -50,7 +50,10 @@ export function readAcquired([head = Buffer.of(), ...rest]: Buffer[]): Acquired 
   return { readyJobs, acks, grants: grantHeads.map((each) => readGrant(each, buffers, subscribers, atMs)) };
 }
 
-/** Reads an acquired job. The next items of `buffers` are the job, as Redis stores it, and the pieces of its batch. */
+/**
+ * Reads an acquired job from `buffers`: the next buffer holds the job as Redis stores it, and those after it hold the
+ * events of its batch.
+ */
 function readGrant(
   [worker, lease, batchHead, dropNoticeFields]: GrantHead,
   buffers: Iterator<Buffer>,
@@ -68,8 +71,9 @@ function readGrant(
     createdAtMs: Number(created),
     attempts: Number(attempts),
     count,
-    // Pieces are not copied: each is a part of a chunk (up to 64 KiB) that was read from Redis. Copying took a sixth of
-    // a worker's CPU at 100 events a batch. Without copies, a delivery that hangs keeps whole chunks in memory.
+    // These parts of the reply hold the events of the batch. They are not copied: each is a part of a chunk (up to 64
+    // KiB) that was read from Redis. Copying took a sixth of a worker's CPU at 100 events a batch. Without copies, a
+    // delivery that hangs keeps whole chunks in memory.
     pieces: Array.from({ length: pieces }, () => buffers.next().value),
   };
   const subscriber = subscribers.get(token);

@@ -8,8 +8,8 @@ import type { Acknowledged, Burial, Finished, JobHandler, Settlement, Success } 
 import { DONE, GIVEN_BACK, type Retry, triedAgainIn } from './settlement.ts';
 
 /**
- * If Redis fails while a job runs, the job runs again after a second. A longer delay would hold up periodic jobs: a
- * periodic job that waits in the queue is not queued a second time.
+ * If Redis fails while a job runs, the job runs again after a second. A longer delay would hold up periodic jobs: while
+ * such a job waits in the queue, its ticker cannot queue it again.
  */
 const LOST_REDIS_RETRY = triedAgainIn(1000);
 
@@ -60,8 +60,8 @@ export class Assignment {
     const settlement = await this.#handle();
     this.#running = false;
     // If a heartbeat has found the lease gone (`#lost`), another worker may run the job, so the outcome is not
-    // reported. The exception is an outcome that the handler itself has stored in Redis (`settled`): storing an outcome
-    // ends the lease.
+    // reported. The exception is `settled`: the handler itself has stored the outcome in Redis, and that has ended the
+    // lease.
     if (this.#lost && settlement.end !== 'settled') return this.#warnOfLostLease();
     const backoff = new Backoff();
     // The report is repeated until Redis takes it. Otherwise a delivered batch would be delivered again.
@@ -74,7 +74,7 @@ export class Assignment {
     }
   }
 
-  /** Asks the job to end soon. A job that has not begun is given back to the queue, and no attempt is counted. */
+  /** Asks the job to end soon. A job that has not begun goes back into the queue, and the attempt is not counted. */
   abort(): void {
     this.#ending.abort();
   }
@@ -120,7 +120,8 @@ export class Assignment {
     try {
       const { held, note } = await this.#store(settlement);
       // If `held` is false, the worker did not hold the job any more. But if the reply to an earlier call was lost
-      // (`inDoubt`), that call has probably stored the outcome, and ended the lease. Then the outcome is noted here.
+      // (`inDoubt`), that call has probably stored the outcome, and ended the lease. Then `note` reports the outcome to
+      // the counters and the log.
       if (held || this.inDoubt) note?.();
       else this.#warnOfLostLease();
       return true;

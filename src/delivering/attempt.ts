@@ -9,7 +9,10 @@ export interface FailedAttempt {
   answer?: string | undefined;
 }
 
-/** Maximum length of the texts `reason` and `answer`. A reason may quote a certificate with thousands of names. */
+/**
+ * Maximum length of `reason` and `answer` in a FailedAttempt. A `reason` may quote a certificate with thousands of
+ * names.
+ */
 const MAX_CHARACTERS = 256;
 
 /** Returns an AttemptReport as JSON. Control characters that came from the callback are replaced. */
@@ -25,8 +28,8 @@ export function attemptJson({ atMs, durationMs, status, reason, answer }: Failed
 }
 
 /**
- * Returns the text as one line without blanks around it, and without control characters, which could move a terminal's
- * cursor or reverse the text.
+ * Returns the first MAX_CHARACTERS of the text as one line, without blanks around it. Replaces control characters,
+ * which could move a terminal's cursor or reverse the text.
  */
 export function printable(text: string): string {
   const kept = text.slice(0, MAX_CHARACTERS).trim();

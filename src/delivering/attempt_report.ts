@@ -1,8 +1,8 @@
 import { z } from 'zod';
 
 /**
- * A failed attempt, in the form that Redis stores and the API shows. The schema has a file of its own, because delivery
- * threads do not load zod: it would take an eighth of the CPU of their start.
+ * A failed attempt, in the form that Redis stores and the API shows. The schema is not in attempt.ts, because delivery
+ * threads load attempt.ts: loading zod too would take an eighth of the CPU of their start.
  */
 export const ATTEMPT = z.object({
   at: z.int().describe('When the attempt began.'),

@@ -36,8 +36,8 @@ export async function readLongBatch(partition: Partition, { bid, count }: Batch)
 }
 
 /**
- * Yields the first `count` events in the list of a batch or dead letter as they are stored, up to `perRead` at a time.
- * Ends early if the list is deleted meanwhile.
+ * Yields the first `count` events of a batch or dead letter, in the form in which Redis stores them in its list: up to
+ * `perRead` events at a time. Ends early if the list is deleted meanwhile.
  */
 export async function* storedEvents(
   partition: Partition,

@@ -1,4 +1,4 @@
-/** Wakes a sleeping loop. A ring while the loop is busy is remembered, and ends the next wait at once. */
+/** Wakes a sleeping loop. If the bell rings while the loop is busy, the next wait of the loop ends at once. */
 export class Bell {
   #rung = false;
   #wake: (() => void) | undefined;

@@ -137,7 +137,10 @@ async function untried(parts: FailureParts, batch: Batch, atMs: number): Promise
   return { end: 'dead', burial: { reason: 'max_attempts', attempt, damage: 0, throttleMs: 0, onEnd } };
 }
 
-/** Returns a function that logs what became of a batch that is not tried any more. */
+/**
+ * Returns a function that logs how an undelivered batch has ended: dropped with its subscriber (`isDropped`), or as a
+ * dead letter.
+ */
 function endLogger(lines: SubscriberLines, token: string, line: object): (isDropped: boolean) => void {
   return (isDropped) => {
     if (isDropped) lines.write(token, 'info', line, DROPPED);

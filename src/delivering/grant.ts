@@ -27,7 +27,7 @@ export interface Grant {
   dropNotice?: DropNotice;
 }
 
-/** The settings and the state of a subscriber that a delivery needs. */
+/** The settings and the state of a subscriber, as far as deliveries to it need them. */
 export interface Subscriber {
   callback: string;
   /** The `uuid` that the subscriber gave, perhaps empty: the user name in the credentials of its deliveries. */

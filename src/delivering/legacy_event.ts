@@ -6,8 +6,8 @@ const ID_LENGTH = 16;
 
 /**
  * Options for decoding. 64-bit integers become BigInts, which keep all digits. Texts stay bytes until `plain` decodes
- * them. Extension types are refused. The decoder would refuse the key `__proto__`, so each key gets a full stop before
- * it, which `plain` removes.
+ * them. Extension types are refused. The decoder would refuse the key `__proto__`. So these options put a full stop
+ * before each key, and `plain` removes it.
  */
 const OPTIONS = {
   useBigInt64: true,
@@ -19,8 +19,8 @@ const OPTIONS = {
       `.${textOf(bytes.subarray(start, start + length))}`,
   },
   /**
-   * Called with each key of a map. A text already has its full stop, from `keyDecoder`. Any other key, such as a
-   * number, gets it here.
+   * Called with each key of a map. Puts a full stop before the key, because the decoder refuses the key `__proto__`. A
+   * string already has the full stop, from `keyDecoder`.
    */
   mapKeyConverter(key: unknown): string {
     if (typeof key === 'string') return key;
@@ -31,8 +31,9 @@ const OPTIONS = {
 };
 
 /**
- * Returns the JSON text of a stored piece of a batch. A piece in JSON is returned unchanged. Any other piece is a
- * legacy event, which a Ruby Routemaster stored. Throws RangeError if a legacy event cannot be decoded.
+ * Returns the JSON of one event or several, from the bytes that a batch stores (`stored`). Bytes that are JSON are
+ * returned unchanged. All other bytes are a legacy event, which a Ruby Routemaster stored. Throws RangeError if a
+ * legacy event cannot be decoded.
  */
 export function eventJson(stored: Buffer): Buffer {
   return stored[0] === OPENING_BRACE ? stored : Buffer.from(legacyEventJson(stored));

@@ -26,8 +26,9 @@ const ASK_EVERY_MS = 30_000;
  */
 const IDLE_MS = 60_000;
 /**
- * Replaces IDLE_MS if there are several partitions. A worker process has only one quarantine process at a time, so
- * suspects of other partitions may wait until that process ends.
+ * If there are several partitions, a quarantine process ends after this time without a suspect (a batch that may have
+ * killed workers). A worker process has only one quarantine process at a time, so suspects of other partitions wait
+ * until this one has ended.
  */
 const IDLE_WITH_OTHERS_MS = 5000;
 

@@ -42,9 +42,9 @@ export class Queue {
   }
 
   /**
-   * Adds a job that is not a delivery, ready for any worker. Returns false if the queue already has the job. But if no
-   * worker would ever run that job, makes it ready again and returns true. This is so if a dead worker holds the job,
-   * or if a script that was stopped half-way has left it in none of the queue's lists.
+   * Adds a job that is not a delivery, ready for any worker. Returns false if the queue already has the job. There are
+   * two exceptions: a dead worker holds the job, or a script that was stopped half-way has left the job in none of the
+   * queue's lists. Such a job would not run before a scrub or a sweep, so makes it ready again and returns true.
    */
   async enqueue(name: string): Promise<boolean> {
     return this.#partition.run('enqueue', {
@@ -113,9 +113,7 @@ export class Queue {
     });
   }
 
-  /**
-   * Renews the leases of the jobs that workers of this process run. Returns the workers that have lost their leases.
-   */
+  /** Renews the leases of the jobs in `held`. Returns the workers that have lost their leases. */
   async heartbeat(held: readonly Grant[]): Promise<string[]> {
     return this.#partition.run('heartbeat', { leaseMs: this.#settings.leaseMs, leases: held });
   }

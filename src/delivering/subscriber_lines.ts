@@ -3,7 +3,7 @@ import { ownerOf } from '../ids.ts';
 import type { Log } from '../log.ts';
 
 const INTERVAL_MS = 10_000;
-/** Maximum lines with the same message about one client in INTERVAL_MS. */
+/** Maximum log lines with the same message about one client in INTERVAL_MS. */
 const MAX_LINES = 20;
 
 type Level = 'info' | 'warn' | 'error';
@@ -20,7 +20,10 @@ interface LinesParts {
  */
 export class SubscriberLines {
   readonly #parts: LinesParts;
-  /** By message and client, the number of lines in the present interval, including lines that were left out. */
+  /**
+   * For each message and client: the number of log lines in the present interval. The first such line begins the
+   * interval, which ends INTERVAL_MS later. Lines that were not written, because there were too many, count too.
+   */
   readonly #counts = new Map<string, number>();
 
   constructor(parts: LinesParts) {

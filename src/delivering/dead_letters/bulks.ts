@@ -5,14 +5,16 @@ import type { Partitions } from '../../store/partitions.ts';
 import type { DeathReason } from '../settlement.ts';
 
 /**
- * The name of the jobs of bulk operations, which retry or purge many dead letters (see Bulks). A job has three
- * arguments: the owner of the operation, its id, and the step: `count`, or `run` for the retries or purges.
+ * The name of the jobs of bulk operations, which retry or purge many dead letters (see Bulks). Such a job has three
+ * arguments: who began the operation (a client's token, or `:root`), the id of the operation, and `count` (count the
+ * letters) or `run` (retry or purge them).
  */
 export const BULK_JOB = 'bulk';
 
 /**
  * The states of a bulk operation on dead letters. Each partition stores the state of its own part, and `bulkState`
- * derives the state of the whole from them. A `counted` operation waits until its owner confirms or cancels it.
+ * derives the state of the whole from them. A `counted` operation waits until the client (or root) that began it
+ * confirms or cancels it.
  */
 const BULK_STATES = ['counting', 'counted', 'running', 'cancelled', 'ended'] as const;
 type BulkState = (typeof BULK_STATES)[number];
@@ -21,7 +23,10 @@ interface BulkFilter {
   /** The tokens of the subscribers whose dead letters are retried or purged. Undefined means all subscribers. */
   tokens: readonly string[] | undefined;
   reason?: DeathReason | undefined;
-  /** Only dead letters that died between these times are retried or purged. An undefined time is no limit. */
+  /**
+   * Only dead letters that died at `fromMs` or later, and at `untilMs` or earlier, are retried or purged. An undefined
+   * time is no limit.
+   */
   fromMs?: number | undefined;
   untilMs?: number | undefined;
 }
@@ -51,11 +56,12 @@ export class Bulks {
   }
 
   /**
-   * Begins a bulk operation, which at first only counts the dead letters that match the filter. Returns false if the
-   * owner's present operation is running. In any other state, the new operation replaces it.
+   * Begins a bulk operation for `owner` (a client's token, or `:root`). At first it only counts the dead letters that
+   * match the filter. Returns false if the owner has an operation in the state `running`. Replaces an operation in any
+   * other state.
    *
-   * If the operation cannot begin in one partition, it is cancelled in all. Otherwise it would retry or purge only a
-   * part of the dead letters.
+   * If the operation cannot begin in one partition, cancels it in all, and returns false or throws the error. Otherwise
+   * it would retry or purge only a part of the dead letters.
    */
   async begin(owner: string, act: Bulk['act'], filter: BulkFilter): Promise<boolean> {
     if ((await this.#parts(owner)).some(({ state }) => state === 'running')) return false;
@@ -82,7 +88,10 @@ export class Bulks {
     return false;
   }
 
-  /** Returns the newest bulk operation of an owner, if there is one. It is forgotten a day after its last change. */
+  /**
+   * Returns the newest bulk operation of `owner` (a client's token, or `:root`). Returns undefined if there is none, or
+   * if it has not changed for a day.
+   */
   async find(owner: string): Promise<Bulk | undefined> {
     const parts = await this.#parts(owner);
     const [part] = parts;
@@ -94,7 +103,10 @@ export class Bulks {
     return { ...parts.reduce(together), state: bulkState(parts, isWhole) };
   }
 
-  /** Returns the parts of an owner's newest bulk operation, one for each partition in which it began. */
+  /**
+   * Returns the parts of the newest bulk operation of `owner` (a client's token, or `:root`): one for each partition in
+   * which the operation began.
+   */
   async #parts(owner: string): Promise<Bulk[]> {
     const records = await this.#partitions.ask((redis, keys) => redis.hgetall(keys.bulk(owner)));
     const parts = records.flatMap((record) => readBulk(record) ?? []);
@@ -104,7 +116,7 @@ export class Bulks {
 
   /**
    * Begins the retries or purges of a bulk operation that has counted its dead letters. Returns false if the operation
-   * is not in the state `counted`, or if its owner has begun another operation since.
+   * is not in the state `counted`, or if `owner` (a client's token, or `:root`) has begun another operation since.
    */
   async confirm(owner: string, id: string): Promise<boolean> {
     const newest = await this.find(owner);
@@ -115,7 +127,8 @@ export class Bulks {
 
   /**
    * Stops a bulk operation. Dead letters that were already retried or purged are not restored. Returns false if the
-   * operation has ended or is already cancelled, or if the owner has begun another operation since.
+   * operation has ended or is already cancelled, or if `owner` (a client's token, or `:root`) has begun another
+   * operation since.
    */
   cancel(owner: string, id: string): Promise<boolean> {
     return this.#inAll((partition) => partition.run('cancel_bulk', { owner, id }));
@@ -126,7 +139,10 @@ export class Bulks {
   }
 }
 
-/** Reads the part of a bulk operation in one partition from its hash there. Returns undefined if the hash is empty. */
+/**
+ * Reads a partition's part of a bulk operation from `record`: the fields of the hash that the partition stores. Returns
+ * undefined if the partition stores none.
+ */
 export function readBulk(record: Record<string, string>): Bulk | undefined {
   const { id, act, state, queues, reason } = record;
   if (id === undefined || queues === undefined) return undefined;

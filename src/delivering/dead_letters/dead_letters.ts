@@ -57,9 +57,9 @@ export class DeadLetters {
     for (const partition of this.#partitions.holding(client)) {
       const token = await partition.command((redis, keys) => redis.lindex(keys.dead_letter(id), 0));
       const isOwn = client !== undefined && token !== null && ownerOf(token) === client;
-      // The script deletes only dead letters of the subscriber that it is given. Without a subscriber, as for root, it
-      // deletes any dead letter. A client may also delete the dead letters of its joins. For such a letter, the script
-      // is given the join.
+      // The script deletes only dead letters of the subscriber that it gets as `client`. Without `client`, as for root,
+      // it deletes any dead letter. A client may also delete the dead letters of its joins. For such a letter, the
+      // script gets the token of the join as `client`.
       if ((await this.#purge(partition, isOwn ? token : client, [id])) === 1) return true;
     }
     return false;

@@ -107,8 +107,8 @@ export class CallbackHosts {
     this.#open++;
     socket.once('close', () => {
       this.#open--;
-      // When the last connection closes, the dispatcher is dropped. Otherwise undici would keep objects for closed
-      // connections in the dispatcher.
+      // When the last connection to the host closes, the dispatcher is dropped. Otherwise undici would keep objects for
+      // closed connections in the dispatcher.
       if (--host.open === 0) this.#closeConnections(host);
     });
     if (this.#open > this.#maxKept) this.#closeLeastRecentlyUsed(host);

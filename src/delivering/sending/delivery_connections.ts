@@ -85,10 +85,7 @@ export function callbackConnections(settings: ConnectionSettings, policy: Callba
     });
 }
 
-/**
- * Wraps a connector so that it calls `opened` with each new connection, which is then read in slices (see
- * `readInSlices`).
- */
+/** Wraps a connector. Each connection that it opens is read in slices (`readInSlices`), and given to `opened`. */
 function reporting(
   connect: buildConnector.connector,
   opened: (socket: Socket) => void,
@@ -111,8 +108,8 @@ function reporting(
 function readInSlices(socket: Socket): void {
   const read = socket.read.bind(socket);
   /**
-   * Number of bytes that had been sent when the last byte of an answer arrived. Infinity before the first answer. If
-   * more was sent since, a request is waiting for its answer.
+   * How many bytes this side had sent when it last received any. Infinity if it has received none. If it has sent more
+   * since, a request is waiting for its answer.
    */
   let answeredBytes = Number.POSITIVE_INFINITY;
   socket.read = (size = Math.min(socket.readableLength, SLICE_BYTES)) => {
@@ -126,9 +123,9 @@ function readInSlices(socket: Socket): void {
 }
 
 /**
- * Returns whether a request failed because the other side closed a connection that had carried earlier requests, before
- * it sent any byte of the answer. Most likely the other side closed the connection as idle, and has not seen the
- * request.
+ * True if three things hold for a request that failed with `error`: its connection had carried earlier requests, no
+ * byte of the answer came, and the other side closed the connection. Most likely the other side closed it as idle, and
+ * has not seen the request.
  */
 export function keptConnectionClosed(error: Error): boolean {
   return keptClosed.has(error);
@@ -150,7 +147,7 @@ function connector(options: buildConnector.BuildOptions, policy: CallbackPolicy)
   };
 }
 
-/** Returns a `lookup` for `net.connect` that leaves out the addresses of a host name that the policy refuses. */
+/** Returns a `lookup` for `net.connect`. It finds only those addresses of a host that the policy permits. */
 function lookupBy(policy: CallbackPolicy, protocol: string): LookupFunction {
   return (hostname, options, callback) => {
     policy

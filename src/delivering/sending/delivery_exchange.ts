@@ -142,7 +142,10 @@ export class Exchange implements Dispatcher.DispatchHandler, UnfinishedAnswer {
     this.#controller?.abort(new Error('cancelled'));
   }
 
-  /** If a refusal (a status of 300 or more) has arrived, it is the outcome, with the part of its body that is there. */
+  /**
+   * If a refusal (a status of 300 or more) has arrived, resolves the outcome with this refusal, and with as much of its
+   * body as has arrived.
+   */
   #refuse(): void {
     if (!this.#refusal) return;
     const { failed, beginning, timer } = this.#refusal;

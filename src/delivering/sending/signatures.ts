@@ -23,9 +23,9 @@ interface Entry {
 const keys = new LRUCache<string, Entry[]>({ max: MAX_SUBSCRIBERS, memoMethod: readKeys });
 
 /**
- * Returns the headers that sign a body with each key that is valid at `atMs`. `signing` is the text in Redis: the
- * newest key, and the keys that it replaced, each with the time (ms) when it stops signing. Throws RangeError if the
- * text is unreadable.
+ * Returns the headers that sign a body with each key that is valid at `atMs`. `signing` is the text in Redis. It has
+ * the newest key, and each former key with the time (ms) when that key stops signing. Throws RangeError if the text is
+ * unreadable.
  */
 export function signatureHeaders(signing: string, id: string, atMs: number, body: Buffer) {
   const timestamp = String(Math.floor(atMs / 1000));
