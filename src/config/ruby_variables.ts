@@ -1,4 +1,7 @@
-/** For each variable, its name in the Ruby Routemaster, which is read if the variable is not set. */
+/**
+ * For each variable, the name that it had in the Ruby Routemaster. If the variable is not set, the bus reads the
+ * variable with the former name.
+ */
 const FORMER_NAMES: Readonly<Record<string, string>> = {
   NODE_ENV: 'RACK_ENV',
   WEB_CONCURRENCY: 'PUMA_WORKERS',
@@ -32,7 +35,7 @@ export function variableInUse(variable: string, env: NodeJS.ProcessEnv): string 
   return former && env[former] && !env[variable] ? former : variable;
 }
 
-/** Returns the URL in the variable that `REDIS_ENV_KEY` names, which overrides ROUTEMASTER_REDIS_URL. */
+/** Returns the URL of Redis in the variable that `REDIS_ENV_KEY` names. This URL overrides ROUTEMASTER_REDIS_URL. */
 export function redisUrlByKey(env: NodeJS.ProcessEnv): string | undefined {
   return env[env.REDIS_ENV_KEY ?? ''] || undefined;
 }
@@ -41,8 +44,11 @@ export function redisUrlByKey(env: NodeJS.ProcessEnv): string | undefined {
 const PUBLISHED_ROOT_KEY = 'CHANGE-ME';
 
 /**
- * Returns warnings about values meant for the Ruby Routemaster: variables that have no effect here, a REDIS_ENV_KEY
- * that names a variable which is not set, and the root key in the published `.env` of the Ruby Routemaster.
+ * Returns warnings about values meant for the Ruby Routemaster:
+ * - a variable that has no effect here;
+ * - a former name of a variable, such as RACK_ENV, with another value than the present name (NODE_ENV);
+ * - a REDIS_ENV_KEY that names a variable which is not set;
+ * - the root key in the published `.env` of the Ruby Routemaster.
  */
 export function rubyWarnings(env: NodeJS.ProcessEnv): string[] {
   const warnings = Object.entries(WITHOUT_USE)

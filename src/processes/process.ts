@@ -93,8 +93,8 @@ async function compareClocks(control: Partition, log: Log): Promise<void> {
  * Makes this process count as alive until the returned function is called. Ends the process if the bus was moved.
  *
  * After `bin/move` has copied the bus, it fails if any process counts as alive. But a process that is still starting,
- * or is cut off from Redis, does not count. So each process checks whether the bus was moved whenever it begins to
- * count. Otherwise it would accept events that are not in the copy.
+ * or is cut off from Redis, does not count. So whenever a process begins to count, it checks whether the bus was moved.
+ * Otherwise it would accept events that are not in the copy.
  */
 export function showUnlessMoved(listener: Listener, control: Partition, type: ProcessType): () => void {
   return showPresence(listener, control.keys, type, () => void endIfMoved(control));

@@ -5,7 +5,7 @@ const WRONG_USAGE = 2;
 
 /**
  * Shows how to use a command of bin/, and ends the process. `problem` says what the user did wrong; undefined if the
- * user asked for this text. The texts are in src/, because the Docker image lacks bin/.
+ * user asked for help. The help of each command is in a file in src/, because the Docker image lacks bin/.
  */
 export function endWithUsage(command: 'move' | 'takeover', problem?: string): never {
   const text = readFileSync(join(import.meta.dirname, '..', `${command}.txt`), 'utf8');

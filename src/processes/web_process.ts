@@ -65,7 +65,7 @@ export async function serve(config: Config, log: Log): Promise<void> {
   onStop(log, async () => {
     await server.close(STOP_GRACE_MS);
     // A process that is not ready must write nothing: Redis may lack the data that ROUTEMASTER_REQUIRE_DATA demands.
-    // The process has only counted calls that it refused, so little is lost.
+    // Little is lost: so far, the counters count only calls that this process has refused.
     if (isReady) {
       recorder.processStopped('web');
       await counters.stop();

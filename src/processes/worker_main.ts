@@ -26,8 +26,8 @@ const QUARANTINE = new URL('./quarantine_process.ts', import.meta.url);
 
 await start(async () => {
   const config = readConfig();
-  // Checks the setting of permitted callbacks. If it is invalid, the constructor throws, and the process ends at once.
-  // Otherwise each thread would fail later.
+  // Makes the process end at once if the setting of permitted callbacks is invalid: then the constructor throws.
+  // Without this line, each thread would fail later.
   new CallbackPolicy(config.callbackAllow, config);
   const log = createLog(config.logLevel, { process: 'worker', pid: process.pid });
   for (const warning of environmentWarnings()) log.warn(warning);
