@@ -13,8 +13,8 @@ import { escapeOf } from './json.ts';
 import type { Compatibility } from './routing/dialect.ts';
 
 /**
- * Matches root and viewer keys that people copied from an example, such as `your-key`. `a-key` is not matched: one
- * random Base64 key in a thousand begins with `a-`, `a_`, `A-` or `A_`.
+ * Matches root and viewer keys that people copied from an example, such as `your-key`. Does not match `a-key`, because
+ * one random Base64 key in a thousand begins with `a-`, `a_`, `A-` or `A_`, and would be refused.
  */
 const PLACEHOLDER =
   /change.?me|placeholder|^(your|my|the|some|example|sample|test|demo|default|root|admin|replace|insert)[-_.]|^(secret|password)/i;
@@ -24,7 +24,7 @@ const PREFIX = 'ROUTEMASTER_';
 /** A name is taken for a misspelt setting if it has at most one mistake for every eight letters of the setting. */
 const LETTERS_PER_MISTAKE = 8;
 const MAX_SHOWN = 50;
-/** Matches everything before an `@`. This text may be a password, if a URL is in the wrong variable. */
+/** Matches the text up to the last `@`, which may contain a password if a URL is in the wrong variable. */
 const CREDENTIALS = /^(\w+:\/\/)?.*@/s;
 /** Matches characters that a terminal does not show, or that change what it shows around them. */
 const UNSEEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
@@ -101,8 +101,8 @@ export function configIn(compatibility: Compatibility, config: Config): Config {
 }
 
 /**
- * Throws if the viewer key is also the root key or a token of ROUTEMASTER_CLIENTS: viewers could act as root or as this
- * client.
+ * Throws if the viewer key is also the root key or a token of ROUTEMASTER_CLIENTS. Otherwise viewers could act as root
+ * or as this client.
  */
 function refuseOtherRole(
   viewerKey: string,

@@ -97,7 +97,7 @@ export class BusError extends Error {
  * Redis may have applied the write all the same.
  */
 export class StorageUnavailable extends BusError {
-  /** The Redis that failed, as the log shows it: its address on a cluster, or a name such as `partition 1`. */
+  /** The Redis that failed, as the log shows it: on a cluster its address, elsewhere a name such as `partition 1`. */
   readonly redis: string;
   /** The failure as the log describes it: the message without its advice to the caller. */
   readonly why: string;
@@ -143,7 +143,7 @@ const MEMORY_SHORT = 'Redis has too little memory left';
  * Thrown if nothing was stored, because Redis is at `maxmemory`, or stores more than the bus permits (its high mark).
  */
 export class StorageFull extends BusError {
-  /** The Redis that is full, as the log names it: by its address if the bus uses a cluster, otherwise `Redis`. */
+  /** The Redis that is full, as the log shows it: on a cluster its address, elsewhere `Redis`. */
   readonly redis: string;
   readonly why = MEMORY_SHORT;
 

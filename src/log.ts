@@ -6,22 +6,22 @@ import { replyBehind, StorageFull, StorageUnavailable } from './errors.ts';
 /** Maximum time to write the last lines of the log when the process ends. */
 const FLUSH_MS = 1000;
 
-/** Minimum time between two lines with the same message about a failing Redis, or about unreadable data. */
+/** Minimum time between two log lines with the same message about a failing Redis, or about unreadable data. */
 const FAILING_EVERY_MS = 60_000;
 
 export type Log = pino.Logger;
 type LogMethod = NonNullable<NonNullable<pino.LoggerOptions['hooks']>['logMethod']>;
 
-/** Maximum bytes of lines that a thread keeps while stdout does not take them. Further lines are left out. */
+/** Maximum bytes of log lines that a thread keeps while stdout does not take them. pino drops further lines. */
 const MAX_WAITING_BYTES = 4_194_304;
 
-// `flush` does nothing with a `minLength` of 0, which is the default.
+// `minLength` is 1, because `flush` does nothing with the default of 0.
 const destination = pino.destination({ dest: 1, minLength: 1, maxLength: MAX_WAITING_BYTES });
-// A process goes on if its log cannot be written, as on a full disk. pino's own listener throws such an error, and after
-// an EPIPE it makes `end` do nothing, so that `logged` would never resolve.
+// A process goes on if its log cannot be written, for example on a full disk. pino's own listener is removed, because
+// it throws such an error. After an EPIPE it also makes `end` do nothing, so that `logged` would never resolve.
 destination.removeAllListeners('error').on('error', () => {});
-// After an error, the destination writes again only when it accepts another line. A full destination accepts no line,
-// but drops it. So `flush` must make it write.
+// After an error, the destination does not write again until it accepts another line. If its buffer is full, it accepts
+// no line, so it would never write again. So at each line that it drops, `flush` makes it write.
 destination.on('drop', () => destination.flush());
 // Turns off pino's own flush at exit, which would hang if the reader of stdout hangs. `logged` replaces it.
 destination.flushSync = () => {};

@@ -1,7 +1,7 @@
 /**
  * Returns a function that calls `work`, but never twice at a time. A call while `work` is running gets the result of
- * that run, and its own arguments are ignored. This result may miss a change made just before the call. With
- * SharedReading, no call misses such a change.
+ * that run, and its own arguments are ignored. This result may miss a change made just before the call. If that
+ * matters, use the class SharedReading instead.
  */
 export function sharing<Args extends unknown[], T>(
   work: (...args: Args) => Promise<T>,
