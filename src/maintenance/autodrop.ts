@@ -34,8 +34,8 @@ type Drops = Omit<DropNotice, 'topics'>;
 type Dropped = Reply<'autodrop'>['drops'][number];
 
 /**
- * The progress of the script with a large batch. Several calls count the events of the batch by topic, and the last of
- * these calls drops the batch. The counts tell the subscriber what it misses.
+ * How far the script `autodrop` has counted the events of a large batch by topic, for the drop notice to the
+ * subscriber. Counting takes several script calls, and the last of these drops the batch.
  */
 type Begun = Omit<Arguments<'autodrop'>, 'orders' | 'deliveryLog'>;
 
@@ -44,13 +44,14 @@ type AutodropParts = Omit<JobParts, 'config' | 'oneAtATime' | 'stopping'>;
 type AutodropLimits = MemoryLimits & Pick<Config, 'deliveryLog' | 'dropPolicy'>;
 
 /**
- * The `autodrop` job frees memory when Redis stores more than the bus permits (the high mark), until it stores no more
- * than a lower limit (the low mark). It drops records of the delivery log first, then dead letters and batches, and
- * delayed events last. If all of these would not free enough (see shortage.ts), it drops only records of the delivery
- * log, and logs an error.
+ * The `autodrop` job frees memory when Redis stores more than the bus permits (the high mark), until Redis stores no
+ * more than a lower limit (the low mark). The job drops records of the delivery log first, then dead letters and
+ * batches, and delayed events last. If dropping all of these would not free enough (see shortage.ts), the job drops
+ * only records of the delivery log, and logs an error.
  *
- * The policy `fair`, the default, takes dead letters and batches only from the clients that hold most. The policy
- * `oldest` takes the oldest of all clients. Each partition has its own job, which drops only data of this partition.
+ * With the policy `fair`, the default, only the clients that hold most lose dead letters and batches. With the policy
+ * `oldest`, the oldest dead letters and batches are dropped, whichever clients they belong to. Each partition has its
+ * own job, which drops only data of this partition.
  */
 export class Autodrop {
   readonly #parts: AutodropParts;
@@ -122,9 +123,9 @@ export class Autodrop {
   }
 
   /**
-   * Drops dead letters and batches by a plan, until Redis stores at most `target` bytes or the plan is done. Never
-   * drops more than planned: the measured memory may include a large buffer of a connection, which is gone a second
-   * later. `run` measures again afterwards.
+   * Drops dead letters and batches by a plan, until Redis stores at most `target` bytes or the plan is done. When the
+   * plan is done, drops no more, even if Redis seems to store more than `target`: the measurement may include a large
+   * buffer of a connection, which is gone a second later. `run` measures again afterwards.
    */
   async *#dropDownTo(target: number, shortage: Shortage, signal: AbortSignal): AsyncGenerator<Dropped> {
     let plan = await this.#plan(shortage, shortage.memory.used - target, signal);
@@ -161,9 +162,9 @@ export class Autodrop {
     const orders: DropOrder[] = [];
     for (const { token, bytes } of fairLosses(holdings, freeBytes)) {
       if (!tokens.has(token)) continue;
-      // Count the oldest batches that have `bytes` bytes together. Dividing `bytes` by the mean size of a batch would
-      // give too few if the oldest batches are small: with 2,000 small batches before 20 large ones, it would take 16
-      // plans of a second each.
+      // Count how many of the oldest dead letters and batches have `bytes` bytes together. Dividing `bytes` by the mean
+      // size of a batch would give too few if the oldest batches are small. Example: with 2,000 small batches before 20
+      // large ones, autodrop would make 16 plans, which take a second each.
       const { batches } = await measureOldest(this.#parts.partition, token, bytes, signal);
       if (batches > 0) orders.push({ token, maxDeleted: batches });
     }

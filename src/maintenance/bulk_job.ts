@@ -59,9 +59,9 @@ export function bulkJob({ partition, config, recorder, stopping, log }: BulkJobP
             return triedAgainIn(REST_MS);
           state = await step(String(owner), part);
         }
-        // Read in Redis where to go on, unless the operation is over. In the state `next`, another subscriber follows.
-        // In the state `lost`, this script call changed nothing, because another worker has finished this subscriber,
-        // or because the operation was cancelled or replaced.
+        // Read the progress in Redis, unless the bulk operation is over. After `next`, the dead letters of the next
+        // subscriber follow. After `lost`, the script call has changed nothing: another worker has finished this
+        // subscriber, or the operation was cancelled or replaced.
         part = state === 'over' ? undefined : await read();
       }
     } catch (error) {

@@ -38,8 +38,8 @@ const WORKERS_IF_PARTITIONED = 3;
 
 interface MaintenanceParts extends Omit<JobParts, 'config' | 'stopping'> {
   /**
-   * The partitions, for moving triggers between them. If ROUTEMASTER_MIN_REPLICAS is set, each call waits until that
-   * many replicas have the change.
+   * The partitions, used to move triggers between them. If ROUTEMASTER_MIN_REPLICAS is set, each call that writes to a
+   * partition waits until that many replicas have the change.
    */
   confirmed: Partitions;
   outbox: Outbox;

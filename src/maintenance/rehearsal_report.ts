@@ -23,8 +23,8 @@ const MAX_LISTED = 20;
  */
 const BYTES_A_BATCH = 250;
 /**
- * Bytes that a takeover adds, at most, for each missing job and for each missing entry in `batches:index`. (30,000 jobs
- * took 6.0 MB, and 30,000 entries 3.8 MB.)
+ * Bytes that a takeover adds, at most, for each batch without a job, and for each batch without an entry in
+ * `batches:index`. (30,000 jobs took 6.0 MB, and 30,000 entries 3.8 MB.)
  */
 const BYTES_A_MISSING = 200;
 

@@ -72,9 +72,10 @@ export function sampleJob(parts: { config: Config; partitions: Partitions; log: 
 }
 
 /**
- * Returns how many events each partition has published, delivered, failed and dropped. Returns undefined if there is
- * only one partition. A partition that cannot be reached keeps the totals of the previous sample. Otherwise the totals
- * of the bus would fall until the partition is back.
+ * Returns for each partition how many events were published, how many were delivered, how many were in deliveries that
+ * failed, and how many were dropped. Returns undefined if there is only one partition. A partition that cannot be
+ * reached keeps the totals of the previous sample. Otherwise the totals of the bus would fall until the partition is
+ * back.
  */
 function totalsByPartition(
   { all }: Partitions,
@@ -145,8 +146,8 @@ async function figuresOf({ counts, lost, subscribers: all, memory }: Reading): P
     bus.deadLetters += deadLetters;
     if (!isJoinToken(token)) bus.subscribers++;
     if (isPaused) bus.paused++;
-    // A subscriber without queued events does not count as failing. Only deliveries raise its health, so it would count
-    // as failing long after its last failure.
+    // Only deliveries raise the health of a subscriber, and a subscriber without queued events gets none. Long after
+    // its last failure, it would still seem to fail. So it does not count as failing.
     else if (events > 0 && (healthPoints ?? PERFECT_HEALTH) < PERFECT_HEALTH) bus.failing++;
   }
   bus.memory = memory.used;
@@ -164,10 +165,10 @@ function samplesOf({ bus, topics, subscribers }: AllFigures, limit: number, befo
 }
 
 /**
- * Returns a function for topics and one for subscribers. Each returns figures from the previous sample (`before`). If a
- * topic or subscriber is missing in that sample, it is new, and its figures were 0. But with several partitions, it may
- * be missing because its partition could not be reached. Its figures are then undefined. Without a previous sample, all
- * figures are undefined.
+ * Returns a function for topics and one for subscribers. Each returns the figures that a topic or subscriber had in the
+ * previous sample (`before`), or undefined if there is no previous sample. In a bus with one partition, a topic or
+ * subscriber that the previous sample lacks is new, so its figures were 0. In a bus with several, its partition may
+ * have been out of reach, so undefined is returned.
  */
 function figuresBefore(before: Standings | undefined) {
   const topics = new Map(before?.topics.map(({ name, totalPublished }) => [name, totalPublished]));

@@ -62,8 +62,8 @@ export class Scheduler {
   }
 
   /**
-   * Promotes the due jobs, and begins to publish the due entries of the agenda. Returns the ms until the next deadline,
-   * rounded up.
+   * Promotes the due jobs, and begins to publish what is due: delayed events, events of triggers, and events about
+   * expired join keys. Returns the ms until more is due, rounded up, and at most `maxSleepMs`.
    */
   async #look(): Promise<number> {
     const { partition, maxSleepMs, log } = this.#parts;

@@ -61,9 +61,9 @@ export async function takenOverAtMs(partition: Partition): Promise<number | unde
 }
 
 /**
- * Makes new outbox entries of `partition` get higher numbers than the entries that `others` have applied, because
- * `others` ignore lower numbers. This is needed if the Redis of `partition` has lost the number of its last entry. Call
- * this before the script `adopt`: after it, other processes may accept events.
+ * Ensures that new outbox entries of `partition` get higher numbers than those that `others` have applied already. The
+ * others would ignore an entry with a lower number. This matters if the Redis of `partition` has lost the number of its
+ * last entry. Call this before the script `adopt`: after that script, other processes may accept events.
  */
 async function continueOutbox(partition: Partition, others: readonly Partition[], log: Log): Promise<void> {
   const applied = await Promise.all(

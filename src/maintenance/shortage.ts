@@ -77,9 +77,9 @@ export async function measureShortage(
 /**
  * Returns two sums of bytes of outbox entries of `partition`.
  * - `all`: the bytes of all entries.
- * - `staying`: the bytes of the entries for other partitions in the same Redis (`there`). Their events will become
- *   batches in this Redis. Only the entries that were set aside for a slow partition have a known target. All others
- *   are included, so the sum may be too high.
+ * - `staying`: the bytes of the entries for partitions in the same Redis (`there`), where their events will become
+ *   batches. The target is known only of entries that were set aside for a slow partition. All other entries count as
+ *   staying, so the sum may be too high.
  */
 async function readOutboxes(partition: Partition, there: readonly Partition[]) {
   const [outbox, aside] = await partition.command((redis, keys) =>
@@ -92,9 +92,9 @@ async function readOutboxes(partition: Partition, there: readonly Partition[]) {
 }
 
 /**
- * All batches are measured if the estimates leave more than this part of the stored data unexplained. Otherwise a
- * client whose estimate is too low, by chance or on purpose, would lose nothing, and other clients would lose data in
- * its place.
+ * Maximum part of the used memory that the estimates may leave unexplained. If they leave more, all batches are
+ * measured. Otherwise a client whose estimate is too low, by chance or on purpose, would lose nothing, and other
+ * clients would lose data in its place.
  */
 const MAX_UNEXPLAINED = 1 / 8;
 
@@ -176,7 +176,7 @@ async function estimateHoldings(partition: Partition): Promise<Holding[]> {
 
 type Measuring = (estimates: readonly Holding[], signal: AbortSignal) => Promise<Holding[] | undefined>;
 
-/** For each partition, the function with which `measureHoldings` measures it, shared by all jobs of this process. */
+/** By partition, the function that `measureHoldings` calls. All jobs of this process share it. */
 const measuringIn = new WeakMap<Partition, Measuring>();
 
 /**

@@ -30,8 +30,8 @@ export function sweepJob(parts: RepairParts): (signal: AbortSignal, rubyWorkers?
 }
 
 /**
- * Logs each finding; batches of a Ruby Routemaster, of which there may be thousands, in one line. Clients appear under
- * their public names, because a token can be a credential.
+ * Logs each finding in a line of its own. Only the batches of a Ruby Routemaster share one line, because there may be
+ * thousands of them. Clients appear under their public names, because a token can be a credential.
  */
 async function report(findings: readonly Finding[], publicNames: PublicNames, log: Log): Promise<void> {
   const tokens = findings.flatMap((finding) => tokenIn(finding) ?? []);

@@ -3,7 +3,10 @@ import type { Reply } from '../../store/contracts.ts';
 import type { Seen } from './batches.ts';
 import type { Walk } from './walk.ts';
 
-/** Maximum delayed events that one script call looks up. It is low, because the call reads their whole texts. */
+/**
+ * Maximum delayed events that one script call looks up. It is low, because the call reads the whole JSON text of each
+ * event.
+ */
 const TEXTS = 50;
 
 /** Repairs the delayed events of all topics, and the stored number and bytes of each client's delayed events. */
@@ -38,8 +41,8 @@ async function sweepTopic(walk: Walk, topic: string): Promise<Reply<'sweep_delay
 }
 
 /**
- * Adds an entry to `delayed:due:{topic}` for each delayed event that has a text but no entry. Nothing else would
- * publish these events.
+ * Adds an entry to `delayed:due:{topic}` for each delayed event that is in the hash `delayed:events:{topic}`, but has
+ * no entry. Without an entry, the event would never be published.
  */
 async function enterTexts(walk: Walk, topic: string): Promise<void> {
   for await (const ids of walk.members('delayed_events', topic))

@@ -16,7 +16,7 @@ interface JobClues {
   jobless: Iterable<string>;
   /**
    * Number of living workers of the Ruby Routemaster, or undefined if there are none. A Ruby worker finds no batch for
-   * a delivery job, and loses the job. So as long as there are any, the sweep restores delivery jobs to a list that
+   * a delivery job, and loses the job. So while a Ruby worker lives, the sweep restores delivery jobs to a list that
    * only this bus reads.
    */
   rubyWorkers?: number | undefined;

@@ -24,7 +24,7 @@ interface SweepOptions {
   maxJobs?: number;
   /**
    * Number of living workers of a Ruby Routemaster. Such a worker finds no batch for a delivery job, and loses the job.
-   * So as long as there are any, the sweep restores delivery jobs to a list that only this bus reads (sweep_jobs.lua).
+   * So while a Ruby worker lives, the sweep restores delivery jobs to a list that only this bus reads (sweep_jobs.lua).
    */
   rubyWorkers?: number;
 }
