@@ -39,8 +39,8 @@ function agenda.postpone(call, entries, member)
   redis.call('ZADD', entries, string.format('%d', call.now_ms + agenda.WAIT_MS), member)
 end
 
--- Returns true if `score` is right for an entry that is due at `due_ms`: it is the same time or, if the entry is due
--- already, a later time up to WAIT_MS from now, because the entry may have been postponed.
+-- Returns true if `score` is right for an entry that is due at `due_ms`. Usually the two are equal. But an entry that
+-- is due already may have been postponed: then its score may be later than `due_ms`, up to WAIT_MS from now.
 function agenda.is_placed(call, score, due_ms)
   if not score or not due_ms then return false end
   return score == due_ms or due_ms <= math.min(call.now_ms, score) and score <= call.now_ms + agenda.WAIT_MS

@@ -65,8 +65,8 @@ local function separate(call, publication, max_delay_ms)
   return due_events, to_delay
 end
 
--- Returns the index of the first event in `to_delay` that has the same id as a delayed event of the topic, or as an
--- earlier event in `to_delay`. Returns nothing if there is no such event.
+-- Finds the first event in `to_delay` that has the same id as a delayed event of the topic, or as an earlier event in
+-- `to_delay`. Returns its position (from 0) in the publication, or nothing if there is no such event.
 local function find_repeated(call, topic, to_delay)
   local hash, known, ids = call.keys.delayed_events(topic.name), topic.to_delay and topic.to_delay.ids or {}, {}
   for _, event in ipairs(to_delay) do

@@ -78,8 +78,7 @@ end
 -- Adds `events` to the stored number of a client's delayed events, and `number_of_bytes` to the stored bytes of the
 -- client and of the topic. Both are negative if events are removed.
 local function count(call, publisher, topic, events, number_of_bytes)
-  -- A text, because the number is -0 if the texts of all removed events are lost. Lua would send it as `-0`, which
-  -- Redis refuses.
+  -- If no removed event had a text, the number is -0. `%d` writes it as `0`, because Redis refuses `-0`.
   local held, bytes = call.keys.delayed_held(publisher), string.format('%d', number_of_bytes)
   if redis.call('HINCRBY', held, EVENTS, events) <= 0 then
     redis.call('DEL', held)

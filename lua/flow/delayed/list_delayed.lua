@@ -29,7 +29,7 @@ local function rank_behind(due, after_ms, after_serial)
 end
 
 -- Appends events to `list` until the texts in the list have `max_bytes` together. `bytes` is the size of the texts that
--- are in the list already. Returns the size of all texts that are in it then.
+-- are in the list already. Returns the size of the texts that are in the list afterwards.
 local function add_events(list, hash, entries, bytes, max_bytes)
   for i = 1, #entries, 2 do
     if bytes >= max_bytes then break end

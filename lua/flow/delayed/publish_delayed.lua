@@ -51,7 +51,8 @@ local function choose_clients(call, intake_state, first_client)
     local client = all[(first_client + i - 1) % #all + 1]
     due_topics.find_next_topic(call, intake_state, client)
     if client.next_topic then
-      -- -1 puts the first client before all others. When its first topic is begun, `count_work` sets it to 0 or more.
+      -- With -1, the first client comes before all others. When the client's first topic is begun, `count_work` sets
+      -- `used_parts` to 0 or more.
       client.work, client.used_parts = 0, #clients == 0 and -1 or 0
       clients[#clients + 1] = client
     end

@@ -26,10 +26,10 @@ local MAX_LOOKED = 300
 -- Returns a time (ms): the join has counted all events that the bus accepted before this time. It is the time of the
 -- oldest batch in the join's queue, or now if the queue is empty.
 --
--- If there are other partitions, the queue has all events that they accepted before `moved_until_ms`, but perhaps not
--- the later ones. So the result is not later than `moved_until_ms`. Because events of other partitions arrive late, the
--- oldest batch may be anywhere in the queue, and all batches are read. If there are more than MAX_LOOKED, the result is
--- 0, so that no join key expires.
+-- If there are other partitions, their events reach the queue late. Only those that they accepted before
+-- `moved_until_ms` are surely in the queue, so the result is at most `moved_until_ms`. Also, the oldest batch may be
+-- anywhere in the queue, so all batches are read. If there are more than MAX_LOOKED, the result is 0, so that no join
+-- key expires.
 local function counted_until(call, token, moved_until_ms)
   local keys, until_ms = call.keys, math.min(call.now_ms, moved_until_ms or math.huge)
   local queue, looked = keys.batches_queued(token), moved_until_ms and MAX_LOOKED or 1

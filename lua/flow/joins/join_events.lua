@@ -72,9 +72,11 @@ local function complete(call, work, args, key)
 end
 
 -- Counts one event for its join key:
---   1. If the key has expired, gives it up. If a change of the join's rules has made it complete, publishes its event.
---   2. Counts `event`. If the key must be opened and the join has `max_keys` open keys, gives up the oldest first.
---   3. If the key is complete now, publishes its event.
+--   1. If the key has expired, closes it (join_work.expire). Otherwise, if a change of the join's rules has made the
+--      key complete, publishes the join's event about it.
+--   2. Counts `event`. If this opens the key, and the join has `max_keys` open keys already, first closes the oldest of
+--      these (join_work.expire).
+--   3. If the key is complete now, publishes the join's event about it.
 -- Returns false if the script call reached its maximum of copies (events for one subscriber) in step 1, so that `event`
 -- is not counted.
 local function count(call, work, args, event)

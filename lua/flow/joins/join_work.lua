@@ -49,8 +49,9 @@ local function outlet(call, intake_state, args, topic, type, home)
   }
 end
 
--- Creates the working state of one script call for a join. `expiry_outlet` is nil if the join publishes nothing about
--- expired join keys.
+-- Creates the working state of one script call for a join. `complete_outlet` describes the topic for events about
+-- complete join keys. `expiry_outlet` describes the topic for events about expired join keys, or is nil if the join has
+-- no such topic.
 function join_work.begin(call, args)
   local counts, intake_state = {}, intake.begin(args)
   for _, source in ipairs(args.sources) do counts[source.topic] = source.count end
@@ -96,8 +97,9 @@ local function event_id(work, to, key, ids, rest)
   return redis.sha1hex(table.concat(parts, ' ')):sub(1, ID_LENGTH)
 end
 
--- Adds an event about the join key `key` to the texts of the outlet `to`, which `store` publishes later. `rest` is JSON
--- for the end of the event's data: empty, or members such as `,"early":true`.
+-- Makes an event about the join key `key`, as JSON text, and adds it to `to.texts`. `store` later publishes all of
+-- `to.texts` to the topic of `to`. `rest` is JSON for the end of the event's data: empty, or members such as
+-- `,"early":true`.
 local function publish(work, to, key, url, ids, rest)
   work.published = work.published + 1
   local id = event_id(work, to, key, ids, rest)
@@ -118,9 +120,9 @@ function join_work.complete(call, work, key, record)
   work.completed = work.completed + 1
 end
 
--- Gives up a join key for which events are still missing. Publishes an event about it to the join's topic for expired
--- join keys, if there is one and the join may publish there. `is_early` is true if the key has not expired yet, but the
--- join has too many open keys, or they take too many bytes.
+-- Closes a join key for which events are still missing. Publishes an event about the key to the join's topic for
+-- expired join keys, if the join has such a topic and may publish to it. `is_early` is true if the key has not expired
+-- yet, but the join has too many open keys, or they take too many bytes.
 function join_work.expire(work, key, is_early)
   local record, to = open_keys.read(work.open, key), work.expiry_outlet
   if record and to and not to.refusal then

@@ -50,7 +50,7 @@ function joins.close_outlets(call, token)
 end
 
 -- Deletes what only joins have, such as the open join keys. A join is also a subscriber: the caller deletes what every
--- subscriber has, such as the hash.
+-- subscriber has, such as the hash `subscriber:{token}`.
 function joins.forget(call, token)
   local keys, name, client = call.keys, join_tokens.read(token)
   joins.close_outlets(call, token)

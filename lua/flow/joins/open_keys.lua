@@ -15,8 +15,8 @@ local SAMPLES = 20
 
 -- Creates the working state of one script call for a join (`state` in this file). Some fields:
 --   counts    for each source topic, how many of its events a join key needs
---   added_at  for each source topic that was added after the join was made, when it was added (µs, as text). Counts of
---             the topic from before are ignored
+--   added_at  for each source topic that was added after the join was made, when it was added (µs, as text). What was
+--             counted of the topic before that time is ignored
 --   touched   the join keys whose record must be written
 --   moved     the join keys whose entry in the sorted set `since` must be written or removed
 function open_keys.begin(call, token, counts, added_at)

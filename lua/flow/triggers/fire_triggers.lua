@@ -40,8 +40,8 @@ local triggers = include('flow/triggers/triggers')
 -- subscribers of the last trigger's topic may exceed the maximum.
 local MAX_WORK = 200
 local COPIES_PER_UNIT = copies.MAX.triggers / MAX_WORK
--- Work (16 µs) for each subscriber of a topic, because a batch may have to be opened for the subscriber. It is counted
--- for the first trigger of the topic in a script call, and not for further ones.
+-- Work for each subscriber of a topic, because a batch may have to be opened for the subscriber: 0.8 of the units of
+-- MAX_WORK, or 16 µs. It is counted for the first trigger of the topic in a script call, and not for further ones.
 local WORK_OF_SUBSCRIBER = 0.8
 
 -- Maps the reason why a trigger could not publish to the error that the API shows for the trigger.
@@ -79,8 +79,8 @@ local function work_of(trigger, subscribers)
 end
 
 -- Publishes events of a trigger, one for each of the times in `firing`, the earliest first. Stops at the maximum work
--- of the script call, but never before the first event, because one event with very many subscribers can exceed this
--- maximum alone. Returns the number of published events.
+-- of the script call, but publishes at least one event: an event with very many subscribers exceeds the maximum alone,
+-- and would otherwise never be published. Returns the number of published events.
 local function publish(call, progress, firing, trigger, publication)
   local topic = intake.accept(call, progress.intake_state, publication)
   local is_first = not topic.subscribers

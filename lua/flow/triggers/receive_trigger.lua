@@ -25,9 +25,10 @@ local function moves_in(state)
   return 0
 end
 
--- Returns true if the trigger that arrives may be outdated: it was removed in this partition after the caller had read
--- it in the old one. Example: another process had brought the trigger here, and then its client deleted it. Also
--- returns true if the caller read the trigger so long ago that a removal may be forgotten.
+-- Returns true if the trigger that arrives may be outdated:
+--   - The trigger was removed in this partition after the caller had read it in the old one. Example: another process
+--     had brought the trigger here, and then its client deleted it.
+--   - The caller read the trigger so long ago (`max_age_ms`) that Redis may have forgotten a later removal.
 local function is_late(call, args)
   local left_us = redis.call('GET', call.keys.trigger_left(args.client, args.name))
   if left_us and tonumber(left_us) >= args.seen_us then return true end

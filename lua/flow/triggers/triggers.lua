@@ -12,8 +12,8 @@ local agenda = include('flow/agenda')
 local scopes = include('authentication/scopes')
 local triggers = {}
 
--- Matches the first five lines of a definition. The last one (`tail`) is not matched, because it may have 64 KB, and
--- Lua matches character by character: matching 300 of them took Redis 100 ms.
+-- A definition has six lines. This pattern matches the first five. It leaves out the sixth (`tail`), which may have 64
+-- KB, because Lua matches character by character: matching 300 such lines took Redis 100 ms.
 local LINES = '^([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n()'
 
 function triggers.member(client, name)
