@@ -28,7 +28,7 @@ export interface DropNotice {
   to: number;
   /** For each topic, how many of its events were dropped. */
   topics: Record<string, number>;
-  /** The number of topics that are not listed in `topics`. */
+  /** The number of further topics that lost events, but are not listed in `topics`. */
   more: number;
 }
 

@@ -371,7 +371,7 @@ function refuseUnknown(options: ReceiverOptions): void {
   }
 }
 
-/** Throws TypeError if `on` has no handlers, or one that is no function. */
+/** Throws TypeError if `on` is no object, or has a handler that is no function. */
 function refuseWrongHandlers(on: unknown): void {
   if (typeof on !== 'object' || on === null)
     throw new TypeError('on must be an object with a function for each topic');
