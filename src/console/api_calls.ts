@@ -31,23 +31,23 @@ interface ApiInput {
 const MAX_READ = 131_072;
 
 /**
- * The API calls behind a visit to a console page count in the visitor's rate limit. This many characters of their
- * answers count as one call.
+ * To make a page, the console calls the API. In the visitor's rate limit, this many characters of the API's answers
+ * cost as much as one call.
  */
 const CHARACTERS_PER_CALL = 16_384;
 const charges = new WeakMap<object, number>();
 
 /**
- * Returns how many calls the API calls behind a visit to a page or form cost in the visitor's rate limit. The visit
- * itself costs one more call.
+ * Returns how many calls a page or form costs in the visitor's rate limit, besides its own request: the sum of what
+ * `charge` has added.
  */
-export function chargeOf(visit: object): number {
-  return charges.get(visit) ?? 0;
+export function chargeOf(pageCall: object): number {
+  return charges.get(pageCall) ?? 0;
 }
 
-/** Adds to what a visit costs. */
-export function charge(visit: object, priceInCalls: number): void {
-  charges.set(visit, chargeOf(visit) + priceInCalls);
+/** Adds to the price of a page or form (see `chargeOf`). */
+export function charge(pageCall: object, priceInCalls: number): void {
+  charges.set(pageCall, chargeOf(pageCall) + priceInCalls);
 }
 
 interface ApiAnswer<T> {
@@ -75,20 +75,23 @@ export class ApiCalls {
     return caller !== undefined && (this.#routes.get(name)?.roles.includes(caller.role) ?? false);
   }
 
-  /** Makes a call. Throws the error that the API would answer. */
+  /**
+   * Calls a route of the API for the visitor. `name` is its method and path, such as `GET /topics`. Throws the error
+   * that the API would answer.
+   */
   async call<T>(
     name: string,
-    visit: PageCall,
+    pageCall: PageCall,
     { params = {}, query = {}, body, text = '', keep, ending }: ApiInput = {},
   ): Promise<ApiAnswer<T>> {
     const route = this.#routes.get(name);
     if (!route) throw new Error(`there is no call ${name}`);
-    const { caller } = visit;
-    if (!caller || !this.allows(name, visit))
+    const { caller } = pageCall;
+    if (!caller || !this.allows(name, pageCall))
       throw new BusError('forbidden', `only ${route.roles.join(' or ')} may do this`);
     const path = route.path.replace(/:(\w+)/g, (_, part: string) => encodeURIComponent(params[part] ?? ''));
-    // Clients see the same links as root, which may name a client in the query (`client` or `subscriber`). The API
-    // refuses these parameters from clients. So if such a parameter names the calling client, it is left out.
+    // Some links name a client in the query (`client` or `subscriber`), and a client sees the same links as root. But
+    // the API refuses these parameters from a client. So a parameter that names the calling client is left out.
     const own = clientOf(caller);
     const asked = Object.fromEntries(
       Object.entries(query).filter(
@@ -100,9 +103,9 @@ export class ApiCalls {
       caller,
       path,
       text,
-      headers: visit.headers,
-      request: visit.request,
-      judgeAgain: visit.judgeAgain,
+      headers: pageCall.headers,
+      request: pageCall.request,
+      judgeAgain: pageCall.judgeAgain,
       formToken: '',
       params: checked(route.params, params),
       query: checked(route.query, asked),
@@ -111,15 +114,15 @@ export class ApiCalls {
     await route.refuseEarly?.(call);
     await route.refuseLate?.(call);
     const { body: answer, headers, priceInCalls = 0 } = await route.handle(call);
-    charge(visit, priceInCalls);
-    const whole = isPieces(answer) ? await read(charged(answer, visit), keep, ending) : answer;
+    charge(pageCall, priceInCalls);
+    const whole = isPieces(answer) ? await read(charged(answer, pageCall), keep, ending) : answer;
     return { body: whole as T, next: nextQuery(headers?.Link) };
   }
 }
 
-async function* charged(pieces: AsyncIterable<string>, visit: PageCall): AsyncGenerator<string> {
+async function* charged(pieces: AsyncIterable<string>, pageCall: PageCall): AsyncGenerator<string> {
   for await (const piece of pieces) {
-    charge(visit, piece.length / CHARACTERS_PER_CALL);
+    charge(pageCall, piece.length / CHARACTERS_PER_CALL);
     yield piece;
   }
 }

@@ -37,7 +37,10 @@ export function auditPage(api: ApiCalls): Route {
   );
 }
 
-/** Returns who made a call. A client is shown as a link to the list of its calls, as its name is hard to type. */
+/**
+ * Returns who made a call. A client is shown as a link to the list of its calls, so that nobody has to type the
+ * client's name into the filter.
+ */
 function who({ role, client }: AuditEntry, action: string | undefined): Content {
   if (client !== null)
     return html`<a class="mono" href="${pathWith(PATH, { client, action })}">${client}</a>`;

@@ -19,20 +19,24 @@ export function outcomeOf({ status, reason }: Pick<Attempt, 'status' | 'reason'>
 }
 
 /**
- * Returns the outcome of an attempt for a table: its HTTP status. If there was none, returns the beginning of the
- * reason, up to the first colon, such as `ECONNREFUSED`.
+ * Returns what a table shows as the outcome of an attempt: its HTTP status or, if there is none, the beginning of the
+ * reason up to the first colon, such as `ECONNREFUSED`. For a join, or without a reason, returns the text of
+ * `outcomeOf`.
  */
 export function outcomeShown(attempt: Pick<Attempt, 'status' | 'reason'>, join?: string): Content {
   const why = join === undefined ? attempt.reason?.split(': ')[0] : undefined;
   return attempt.status ?? html`<span class="none">${why ?? outcomeOf(attempt, join)}</span>`;
 }
 
-/** Takes the place of the events that the console cuts off from a long batch (see `ending` in api_calls.ts). */
+/**
+ * The console cuts off the list of events in the JSON of a long batch. It then ends the JSON with this text (see
+ * `ending` in api_calls.ts).
+ */
 export const BATCH_ENDING = '],"bytes":null,"topics":null}';
 
 /**
- * Returns the first events of a batch, each folded up until it is clicked. `call` is the API call that returns all
- * `count` events.
+ * Returns the first events of a batch, each folded up until a person clicks on it. If the batch has more (`count`),
+ * adds a hint that names the API call that returns all (`call`).
  */
 export function eventsShown(
   events: readonly Record<string, unknown>[],

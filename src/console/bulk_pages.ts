@@ -21,8 +21,8 @@ export interface BulkParts {
 }
 
 /**
- * Stands for root as the owner of bulk operations. All holders of the root key share this owner. No token has a colon,
- * so no client is mistaken for it.
+ * The name under which the bulk operation of root is stored. All holders of the root key share it. A client's bulk
+ * operation is stored under the client's token. No token has a colon, so no client is mistaken for root.
  */
 const ROOT_OWNER = ':root';
 
@@ -90,7 +90,8 @@ export function bulkPages({ api, bulks, joins }: BulkParts & { api: ApiCalls }):
       async act({ caller, body, about }) {
         const id = String(body.id);
         const bulk = await bulks.find(bulkOwner(caller));
-        // Tells the audit whether the bulk operation is a retry or a purge, and whose dead letters it changes.
+        // Tells the audit (the record of changes) whether this is a retry or a purge, and whose dead letters it
+        // changes.
         if (bulk?.id === id) about?.(bulk.act, bulk.tokens?.[0]);
         await bulks[does](bulkOwner(caller), id);
         return pathWith(BULK_PATH, { id });

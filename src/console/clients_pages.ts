@@ -50,8 +50,9 @@ export function clientsPages({ api, subscribers }: ClientsParts & { api: ApiCall
   ];
 
   /**
-   * Throws if a client of this name was made after the form was shown (`was`). This happens if a person reloads the
-   * page that shows the new secret: the browser sends the form again, and a second client would be made.
+   * Throws if a client of this name was made after the form was shown. The hidden field `was` has the time at which it
+   * was shown. This check is for a person who reloads the page that shows the new secret: the browser then sends the
+   * form again, and without the check the bus would make a second client.
    */
   async function checkFirst(call: PageCall & { body: AnyFields }): Promise<void> {
     const { name, was } = call.body;
@@ -68,8 +69,8 @@ function listing(api: ApiCalls, subscribers: ClientsParts['subscribers']): Route
   const about = { path: PATH, roles: WATCHERS, title: 'Clients', name: 'GET /api_tokens' } as const;
   return listingPage<ClientReport>(api, about, async (call, nowMs, clients) => {
     const mayChange = api.allows('POST /api_tokens', call);
-    // A client with a subscriber gets a link to it. If the partition of the subscriber cannot be reached, there is no
-    // link.
+    // If a client has subscribed, its token in the list is a link to the page of the subscriber. If the partition of
+    // the subscriber cannot be reached, there is no link.
     const found = await Promise.all(clients.map(({ token }) => subscribers.has(token).catch(() => false)));
     const subscribed = new Set(clients.flatMap(({ token }, index) => (found[index] ? token : [])));
     const { name: sought } = call.query;

@@ -13,7 +13,7 @@ import { pathWith } from './parts.ts';
 const MISSED_SAMPLES = 3;
 /** Seconds that an event may wait for its subscriber before the overview complains. */
 const LONG_SECONDS = 60;
-/** How long the overview mentions events that were dropped because memory was full. */
+/** For this long after a drop, the overview mentions the events that the bus dropped because memory was full. */
 export const DROPS_TOLD_MS = 86_400_000;
 
 /** The state of the bus, from which `complaintsOf` derives what is wrong. */
@@ -25,8 +25,9 @@ export interface State {
   /** The memory of the fullest Redis. */
   memory: Memory;
   /**
-   * The events that were dropped because memory was full. Undefined if none were dropped within DROPS_TOLD_MS.
-   * - For a client: `events` is the number of all its dropped events, and `agoMs` is the time since the last drop.
+   * The events that the bus dropped because memory was full. Undefined if it dropped none within DROPS_TOLD_MS.
+   * - For a client: `events` is the number of its dropped events since it subscribed, and `agoMs` is the time since the
+   *   last drop.
    * - For the whole bus: `events` is the number dropped within DROPS_TOLD_MS, and `agoMs` may be five minutes too long.
    */
   dropped?: { events: number; agoMs: number } | undefined;

@@ -15,8 +15,8 @@ import { ANY_QUERY, backTo, hidden, nextPage, optionsOf, ownFields, table } from
 const PATH = '/console/dead_letters';
 
 /**
- * If several dead letters are retried or purged, one with such an error is skipped, because it or its subscriber no
- * longer exists.
+ * These errors mean that a dead letter or its subscriber no longer exists. If a person retries or purges several dead
+ * letters, those with such an error are skipped.
  */
 const LEFT_OUT: readonly ErrorCode[] = ['dead_letter_not_found', 'subscriber_not_found'];
 

@@ -2,7 +2,10 @@ import { escapeOf } from '../json.ts';
 import type { WholeDelivery } from '../records/deliveries_api.ts';
 import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
 
-/** Maximum characters of a body in the shell command. The command fetches a longer body from the API. */
+/**
+ * Maximum characters that the events of a batch, as JSON, may have in the curl command. If they have more, the command
+ * fetches the events from the API instead.
+ */
 const MAX_BODY = 8000;
 
 /** Matches control characters, and those that change the direction of text. A terminal would not show them. */

@@ -40,7 +40,10 @@ export function findForm(): Html {
 <button class="quiet">Open</button></form>`;
 }
 
-/** The page of one batch with its state, its story and its events, and buttons that deliver or purge it. */
+/**
+ * The page of a batch shows its state, what has happened to it, and its events. It has buttons that deliver or purge
+ * the batch.
+ */
 export function deliveryPage(api: ApiCalls): Route[] {
   return [
     page(FIND_PATH, ALL, {

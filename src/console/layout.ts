@@ -97,8 +97,8 @@ export async function answerPage(visitor: Visitor, page: Page): Promise<Answer> 
 const BAD_FORM = 'The form cannot be accepted';
 
 /**
- * Returns a page that shows an error. It has a link to the list for this address: the error page of `/console/topics/x`
- * links to the topics. If nobody is logged in, returns a redirect to the login page instead.
+ * Returns a page that shows an error, with a link to the list above the requested page: the error page of
+ * `/console/topics/x` links to the topics. If nobody is logged in, returns a redirect to the login page instead.
  */
 export function answerError(error: BusError, call: FailedCall): Answer {
   const { caller, formToken, headers } = call;
@@ -131,8 +131,8 @@ const RESTORE =
   'a process: without ROUTEMASTER_REQUIRE_DATA it begins a new bus.';
 
 /**
- * Returns the text of an error page, usually the error's message. The message of StorageUnavailable tells how to repeat
- * a publish, so the page has another text.
+ * Returns the text of an error page, usually the error's message. The message of StorageUnavailable has advice for
+ * programs that publish, so the page has another text for a person.
  */
 function errorText(error: BusError, { method }: FailedCall): string {
   if (error instanceof StorageLost) return `${error.why}. ${RESTORE}`;

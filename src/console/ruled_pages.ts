@@ -23,13 +23,16 @@ import {
   wasField,
 } from './parts.ts';
 
-// Shared by the pages of triggers and those of joins.
+// What the pages of triggers and the pages of joins have in common.
 
 const TITLE = { trigger: 'Trigger', join: 'Join' } as const;
 
 type AnyFormCall = Pick<Call<Role, unknown, unknown, AnyFields>, 'body' | 'about'>;
 
-/** Tells the audit the name and the owner of a trigger or join. Returns the query that names the owner to the API. */
+/**
+ * Tells the audit (the record of changes) the name of a trigger or join, and the client that owns it. Returns the query
+ * that names this client to the API.
+ */
 export function auditedOwner({ body, about }: AnyFormCall, name: string): { client: string } {
   const client = String(body.client ?? '');
   about?.(name, client);

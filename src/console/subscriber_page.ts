@@ -77,8 +77,8 @@ export function subscriberPage(api: ApiCalls): Route[] {
 }
 
 /**
- * Resolves with a subscriber's newest batches that wait for another attempt. A subscriber with perfect health or an
- * empty queue has hardly ever such batches, so the API is not called for it.
+ * Resolves with a subscriber's newest batches that wait for another attempt. If the subscriber has perfect health or an
+ * empty queue, there is hardly ever such a batch. Then resolves with an empty list, without a call of the API.
  */
 async function retryingOf(api: ApiCalls, call: PageCall, report: SubscriberReport): Promise<Delivery[]> {
   const { subscriber, health_points, events } = report;

@@ -117,7 +117,7 @@ export function forecast(report: Forecast, nowMs: number): Content {
   if (events.queued === 0 || !lately) return NONE;
   const waitsMs = nowMs - (events.oldest ?? nowMs);
   // `success` is null if no delivery was tried lately, for example while the first batch is open. Then the health
-  // points decide.
+  // points say whether the subscriber is well.
   const isWell = lately.success === null ? health_points === PERFECT_HEALTH : lately.success === 1;
   if (paused_at === null && isWell && waitsMs < KEEPS_UP_MS) return 'keeps up';
   if (lately.drained_at !== null) return html`empty ${ago(Math.max(nowMs, lately.drained_at), nowMs)}`;

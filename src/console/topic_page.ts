@@ -77,7 +77,10 @@ function mayPublish({ caller }: PageCall, { publisher }: Topic): boolean {
   return caller?.role === 'client' && (publisher === null || publisher === caller.token);
 }
 
-/** With `linksTriggers`, adds a link to the publisher's triggers. No other triggers can publish to the topic. */
+/**
+ * Returns the figures of a topic. With `linksTriggers`, adds a link to the publisher's triggers, because no other
+ * triggers can publish to the topic.
+ */
 function figures(topic: WholeTopic, linksTriggers: boolean): Html {
   const { publisher, dropped } = topic;
   const shown = boxes([
