@@ -52,7 +52,7 @@ function text(value: unknown): string {
 }
 
 /**
- * Reads a hash of counters in pieces, because reading a large hash at once would block Redis. Throws
+ * Reads a hash of counters by several commands, because one command that reads a large hash would block Redis. Throws
  * StorageUnavailable.
  */
 export async function readPacked(partition: Partition, name: 'counters' | 'counters_reported') {

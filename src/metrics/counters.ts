@@ -32,7 +32,10 @@ interface Outgoing {
   partition: Partition;
   unsent: Flush[];
   lastNumber: number;
-  /** True if Redis has refused the last flush to this partition, and no unsent flush is in doubt (`isInDoubt`). */
+  /**
+   * True if Redis has refused the last flush to this partition, and has surely not added the counts of any unsent flush
+   * (none is `isInDoubt`).
+   */
   isRefused: boolean;
   /** True if the reply to the oldest unsent flush may have been lost, so that Redis may have added its counts. */
   isInDoubt: boolean;
@@ -112,9 +115,9 @@ export class Counters {
   }
 
   /**
-   * Returns what this process has counted for `name`, a counter of the whole bus, while Redis refuses these counts.
-   * Returns nothing while flushes succeed, because the counts soon reach Redis. Also returns nothing after the reply to
-   * a flush was lost, because Redis may already have added the counts.
+   * While Redis refuses the counts of this process, returns those for `name`, a counter of the whole bus. While flushes
+   * succeed, returns nothing, because the counts soon reach Redis. If the reply to a flush was lost, also returns
+   * nothing, because Redis may already have added the counts.
    */
   notAccepted(name: CounterName): { tags: Tags; value: number }[] {
     const outgoing = this.#outgoing.find(({ partition }) => partition === this.#partitions.control);
@@ -153,7 +156,7 @@ export class Counters {
 
   /**
    * First sends again the flushes that this partition has not confirmed. Then sends the counts in memory (`counted`) as
-   * new flushes. Throws if a flush fails; what was not confirmed stays in memory.
+   * new flushes. Throws if a flush fails; the unconfirmed flushes then stay in memory.
    */
   async #sendAll(outgoing: Outgoing, counted: readonly [id: string, cell: Cell][]): Promise<void> {
     await this.#send(outgoing);

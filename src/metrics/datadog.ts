@@ -11,7 +11,7 @@ import type { CounterFigure, Figure } from './figures.ts';
 const MAX_DATAGRAM_BYTES = 1432;
 const MAX_TAG_LENGTH = 200;
 
-/** Maximum totals that one script call stores. 1000 take Redis about 1 ms. */
+/** Maximum number of counters whose sent totals one script call stores. 1000 take Redis about 1 ms. */
 const MAX_TOTALS_PER_CALL = 1000;
 
 /** A counter's total that was last sent to Datadog (`to`), and the total that was sent before it (`from`). */
@@ -29,8 +29,8 @@ export async function readReported(partition: Partition): Promise<(field: Buffer
 }
 
 /**
- * Stores totals that were sent. Replaces the stored total of a counter only if it is still `from`, so a repeated call
- * changes nothing. Throws StorageUnavailable.
+ * Stores totals that were sent to Datadog. Replaces the stored total of a counter only if it is still `from`, so a
+ * repeated call changes nothing. Throws StorageUnavailable.
  */
 export async function noteReported(partition: Partition, totals: readonly SentTotal[]): Promise<void> {
   for (const slice of slicesOf(totals, MAX_TOTALS_PER_CALL))

@@ -187,9 +187,9 @@ interface Change {
 }
 
 /**
- * Returns, for each sample of the bus, how the figures of the bus, a topic or a subscriber have changed since the
- * previous sample. The key of a change is the slot of its sample: the time of the sample, divided by the interval
- * between samples. `sampled` has these slots.
+ * Returns how the figures of the bus, a topic or a subscriber have changed from each sample of the bus to the next. The
+ * key of a change is the slot of the later sample: the time of the sample, divided by the interval between samples.
+ * `sampled` has the slots of all samples.
  *
  * A topic or subscriber has an entry in `entries` only when its figures had changed and it was among the busiest. At
  * any other slot, its figures count as unchanged.

@@ -37,9 +37,15 @@ export interface Standing {
   failed: number;
   /** How fast the subscriber's queue grows, in events a second. Negative if it shrinks. */
   growth: number;
-  /** Number of events delivered since the bus was installed. The next sample needs it to compute the rate. */
+  /**
+   * Number of events delivered to the subscriber since the bus was installed. The next sample needs it to compute the
+   * rate.
+   */
   totalDelivered: number;
-  /** Number of events that failed since the bus was installed. */
+  /**
+   * Number of events in failed deliveries to the subscriber since the bus was installed. An event whose delivery fails
+   * three times counts three times.
+   */
   totalFailed: number;
   /** Time at which the measurement of the rates began. */
   sinceMs: number;
@@ -49,7 +55,9 @@ export interface Standing {
 export interface TopicStanding {
   name: string;
   published: number;
-  /** Number of events published since the bus was installed. The next sample needs it to compute the rate. */
+  /**
+   * Number of events published to the topic since the bus was installed. The next sample needs it to compute the rate.
+   */
   totalPublished: number;
   /** Time at which the measurement of the rate began. */
   sinceMs: number;
@@ -71,16 +79,16 @@ export interface Standings {
   members: number;
   memory: { used: number; highMark: number | null; growth: number };
   /**
-   * The totals of each partition when it was last reached; null for a partition that was never reached. Undefined if
-   * there is only one partition.
+   * The numbers of events of each partition (PartitionTotals) when it was last reached; null for a partition that was
+   * never reached. Undefined if there is only one partition.
    */
   partitions?: (PartitionTotals | null)[] | undefined;
 }
 
 /**
  * Numbers of events since the bus was installed. `published` counts events of the partition's topics. `delivered`
- * counts events that its subscribers accepted, and `failed` those that they did not accept. `dropped` counts events
- * that were dropped for want of memory.
+ * counts events that its subscribers accepted, and `failed` counts events in failed deliveries to them, again at each
+ * attempt. `dropped` counts events that were dropped for want of memory.
  */
 export interface PartitionTotals {
   published: number;
@@ -99,7 +107,7 @@ export interface StandingsReading {
   atMs: number;
   subscribers: Reply<'census'>['subscribers'];
   totalsOf: (token: string) => Pick<PartitionTotals, 'delivered' | 'failed'>;
-  /** Number of events published to each topic that has a counter. */
+  /** Number of events published to each topic that has a counter, since the bus was installed. */
   topics: [name: string, published: number][];
   memory: Pick<Memory, 'used' | 'highMark'>;
   partitions?: Standings['partitions'];
@@ -120,9 +128,9 @@ export function standingsAt(reading: StandingsReading, before: Standings | undef
   const known = new Map(membersOf(before).map((each) => [each.token, each]));
   const rate = (now: number, then: number | undefined, last: number | undefined, sinceMs = 0) =>
     then === undefined ? 0 : mean(last ?? 0, ((now - then) * 1000) / elapsedMs, elapsedMs, atMs - sinceMs);
-  // `newcomer` has the previous figures of a subscriber or topic that is not in `before`, the previous sample. On a bus
-  // with one partition it is new, so they are 0. On a bus with several partitions, its partition may just have been
-  // unreachable, so they are unknown (undefined).
+  // If a subscriber or topic is not in `before`, the previous sample, `newcomer` stands for its previous figures. On a
+  // bus with one partition, the subscriber or topic is new, so these figures are 0. On a bus with several partitions,
+  // the one of the subscriber or topic may have been unreachable, so the figures are unknown (undefined).
   const newcomer = before && !reading.partitions ? { ...NOTHING, sinceMs: before.atMs } : undefined;
   const all = reading.subscribers.map((each): Standing => {
     const last = known.get(each.token) ?? newcomer;
@@ -171,9 +179,9 @@ export function membersOf(standings: Standings | undefined): Standing[] {
 }
 
 /**
- * Returns the new mean of a rate: `last` is the mean so far, and `now` the rate during the last `elapsedMs`. The
- * shorter the rate has been measured (`ageMs`), the more `now` weighs. With a constant weight, the mean would rise
- * slowly from 0: after 40 seconds it would be only half of the true rate.
+ * Returns the new mean of a rate: `last` is the mean so far, and `now` the rate during the last `elapsedMs`. The less
+ * time since the first measurement of the rate (`ageMs`), the more `now` weighs. With a constant weight, the mean would
+ * rise slowly from 0: after 40 seconds it would be only half of the true rate.
  */
 function mean(last: number, now: number, elapsedMs: number, ageMs: number): number {
   const weightAfter = (ms: number) => 1 - Math.exp(-ms / WINDOW_MS);
