@@ -58,8 +58,9 @@ end
 
 local DO = { events = take_events, ['end'] = end_subscriptions, publish = publish }
 
--- Another partition accepted events at `added_us`. Their deadlines and ages must count from that time. A script call
--- has only one time of acceptance for all its events: the earliest.
+-- `added_us` is the time at which another partition accepted the events of an outbox entry. Deadlines and ages must
+-- count from that time. So it becomes this script call's time of acceptance, unless the call has an earlier one
+-- already: it has only one such time for all its events.
 local function go_back_to(call, added_us)
   call.accepted_us = math.min(call.accepted_us, added_us)
   call.accepted_ms = math.floor(call.accepted_us / 1000)
@@ -72,7 +73,8 @@ local function names_in(set)
 end
 
 -- Applies outbox entries of another partition. Skips those up to the number `last`, because they were applied before.
--- Returns the number of the last applied entry.
+-- Stops when the script call has made its maximum of copies. Returns the number of the last applied entry, or `last` if
+-- none was applied.
 local function apply(call, state, entries, last)
   for _, entry in ipairs(entries) do
     if state.copies >= copies.MAX.outbox then break end

@@ -69,8 +69,9 @@ local function leave_open(call, writes, bid, token, max_events, max_bytes, event
     writes.rooms[#writes.rooms + 1] = token
     writes.rooms[#writes.rooms + 1] = value
   end
-  -- After a takeover, the batch is not added to the set `batches:current:{token}`. A Ruby process that still runs would
-  -- find it there, and append events under another key, that of the Ruby layout.
+  -- If this bus has taken over the Redis of a Ruby Routemaster, the batch is not added to the set
+  -- `batches:current:{token}`. A Ruby process that still runs would find it there, and append events under another key,
+  -- that of the Ruby layout.
   if not ruby.was_here(call) then redis.call('SADD', call.keys.batches_current(token), bid) end
   writes.entries[#writes.entries + 1] = token
   writes.entries[#writes.entries + 1] = open_batches.entry(bid, max_events, max_bytes)
@@ -106,7 +107,8 @@ function opening.open(call, opened, token, events, first)
   -- If the call would open too many batches, all events go into one long batch.
   if count > max and opened.uids.count + count / max > MAX_OPENED then max = count end
   for _ = 1, count, max do bids[#bids + 1] = uids.next(opened.uids) end
-  -- The last batch stays open unless it is full: it has `max` events (then `tail` is 0), or its bytes fill it.
+  -- The last batch stays open unless it is full. It is full if it has `max` events (then `tail` is 0), or if its bytes
+  -- fill it.
   local tail = count % max
   local is_open = tail > 0
     and leave_open(call, writes, bids[#bids], token, max, max_bytes, events, #events - tail + 1)

@@ -92,9 +92,12 @@ function outboxes.add(outgoing, partitions, kind, topic, about)
   outgoing.work[#outgoing.work + 1] = { partitions, { kind, topic, about } }
 end
 
--- Returns the number after which the numbers of new entries begin: the last number, or the time (µs) plus `ahead` if
--- that is higher. If another Redis has taken over, or the clock was set back, makes the numbers jump: the result is
--- JUMP_US higher, and `ahead` is raised accordingly. The numbers of a new outbox do not jump.
+-- Returns the number after which the numbers of new entries begin. Usually this is the last number or, if it is higher,
+-- the time (µs) plus `ahead`. `ahead` is how far the numbers run ahead of Redis's clock, at first 0.
+--
+-- After a failover, the last number may have been lost, and a number must not be used twice. So when another Redis has
+-- taken over, or the clock was set back, the result is JUMP_US higher, and `ahead` grows to the new distance from the
+-- clock. The numbers of a new outbox do not jump.
 local function last_number(call, outgoing)
   local run, before_us = redis_run.id() or '', call.now_us - 1
   local number = math.max(outgoing.last, before_us + outgoing.ahead)
@@ -107,13 +110,13 @@ local function last_number(call, outgoing)
 end
 
 -- Checks whether another Redis has taken over since the last check. If so, stores the `run_id` of this Redis, and makes
--- the numbers of entries jump. Scrubbing calls this, so that replicas usually have the `run_id` before there is an
--- entry. The very first Redis stores its `run_id` too, so that a Redis that takes over before it has an entry notices
--- this.
+-- the numbers of entries jump. The script `scrub` calls this, so usually the replicas have got the `run_id` before this
+-- Redis adds its first entry. The very first Redis stores its `run_id` too, although it has no entries: otherwise the
+-- Redis that takes over from it could not notice the takeover.
 --
 -- Example: the Redis B takes over from A, and A becomes B's replica. B adds an entry, and fails before A has got the
 -- entry. A takes over again, finds B's `run_id`, and makes the numbers jump. Otherwise A's next entries could have
--- lower numbers than B's entry, and a partition that has applied that one would ignore them.
+-- lower numbers than B's entry. A partition that has applied B's entry would then ignore A's.
 function outboxes.notice_other_redis(call)
   local outgoing = outboxes.begin()
   read_state(call, outgoing)

@@ -25,9 +25,10 @@ local function fill(batch, max, events)
   return appended, length + appended
 end
 
--- Subtracts the bytes of new events from the bytes that still fit into each open batch. Returns the bytes that are
--- left, by subscriber. Leaves out a subscriber that has no open batch, or one with only small events: such a batch
--- reaches its maximum of events long before its maximum of bytes.
+-- Subtracts the bytes of new events from the room of the open batches that get them. The room of a batch is the number
+-- of bytes that still fit into it. Returns the rooms that are left, by token of the subscriber. Subscribers without an
+-- open batch are left out. Those whose open batch has only small events are left out too: such a batch reaches its
+-- maximum of events long before its maximum of bytes.
 local function take_room(call, intake_state, entries)
   local tokens, open, lists = {}, {}, {}
   for i, token in ipairs(intake_state.tokens) do
@@ -48,8 +49,8 @@ local function is_too_young(call, token, entry)
   return (tonumber(created_ms) or 0) > call.accepted_ms
 end
 
--- Appends a subscriber's events to its open batch, and opens new batches for events that do not fit. Returns the number
--- of events.
+-- Stores all new events of a subscriber: appends those that fit to its open batch, and opens new batches for the rest.
+-- Returns how many events it has stored, which is always `#events`.
 --   entry  the open batch's entry in `batches:open`; false if there is none
 --   room   how many bytes would be left in the open batch after all these events; nil if its bytes are not counted. If
 --          `room` is negative, the batch is closed, and all the events go into new batches
