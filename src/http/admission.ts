@@ -22,8 +22,8 @@ const PACE_BURST_MS = 250;
 const SEARCH_EVERY_MS = 50;
 
 /**
- * The number of requests with a body that one client, or all clients together, have under way, and the bytes reserved
- * for the bodies.
+ * What one client, or all clients together, have under way: the number of requests with a body, and the bytes reserved
+ * for these bodies.
  */
 interface Holding {
   requests: number;
@@ -34,8 +34,8 @@ const NOTHING: Readonly<Holding> = { requests: 0, bytes: 0 };
 
 /**
  * Limits the number of requests with a body that a process handles at the same time, and the bytes of their bodies.
- * Further requests are refused at once. A client with n requests under way may begin another one only if n more
- * requests would still fit. So one client never takes more than half of the room. The same rule holds for bytes.
+ * Further requests are refused at once. No client gets more than half of these limits: if it has n requests under way,
+ * another one is accepted only if n more would still fit after it. The same rule holds for the bytes.
  */
 export class Admission {
   readonly #maxRequests: number;
@@ -56,9 +56,9 @@ export class Admission {
   }
 
   /**
-   * True if the process has room for one more request and its announced body. If there is no room, ends requests whose
-   * bodies stall, and frees the memory that slow bodies do not use yet. If no other request is under way, any body
-   * fits.
+   * True if one more request with its announced body fits within the limits. If it does not fit at first, ends requests
+   * whose bodies stall, frees the memory reserved for parts of slow bodies that have not arrived, and checks again. If
+   * no other request is under way, any body fits.
    */
   hasRoom(request: IncomingMessage): boolean {
     const bytes = announcedBytes(request);
@@ -66,8 +66,8 @@ export class Admission {
   }
 
   /**
-   * Counts a request and its announced bytes until `release` is called. Throws `overloaded` if there is no room for
-   * them.
+   * Counts a request and its announced bytes until `release` of the returned reservation is called. Throws `overloaded`
+   * if the request or its body does not fit within the limits.
    */
   reserve(request: IncomingMessage, client: string): Reservation {
     const bytes = announcedBytes(request);
@@ -85,7 +85,7 @@ export class Admission {
     const holding = this.#holdings.get(reservation.client) as Holding;
     const more = bytes - reservation.heldBytes;
     const fits = () => this.#all.requests === 1 || this.#all.bytes + holding.bytes + more <= this.#maxBytes;
-    // To make room, `#hasRoomFor` may have ended this very request, if its body stalls.
+    // `#hasRoomFor` may just have ended this very request, because its body stalled.
     if (!this.#hasRoomFor(fits) || reservation.isFreed) throw overloaded();
     this.resize(reservation, bytes);
   }
@@ -126,8 +126,9 @@ export class Admission {
   }
 
   /**
-   * True if one more request with a body of `bytes` fits. Its client has `held` under way already, and as much again
-   * must stay free for other clients. If no request is under way, any body fits.
+   * True if one more request with a body of `bytes` fits within the limits. `held` is what its client has under way
+   * already. After the new request, as much as `held` must still be free for other clients. If no request is under way,
+   * any body fits.
    */
   #fits(bytes: number, held: Holding): boolean {
     if (this.#all.requests + held.requests >= this.#maxRequests) return false;
@@ -139,8 +140,8 @@ export class Admission {
   }
 
   /**
-   * Ends requests whose bodies stall, and frees the memory that slow bodies do not use yet. Returns true if this made
-   * room.
+   * Ends requests whose bodies stall. Frees the memory reserved for parts of slow bodies that have not arrived, but
+   * looks for such bodies only once in SEARCH_EVERY_MS. Returns true if it ended a request or freed memory.
    */
   #makeRoom(): boolean {
     const before = { ...this.#all };

@@ -23,8 +23,8 @@ export function isPieces(body: unknown): body is AsyncIterable<string> {
 }
 
 /**
- * Yields the pieces of a body. `inTurn` decides when the next piece is made (by calling `make`), so that other requests
- * can go first.
+ * Yields the pieces of a body one by one. `inTurn` gets the function that makes the next piece, and may let other
+ * requests go first before it calls this function.
  */
 export async function* eachIn(
   inTurn: <T>(make: () => Promise<T>) => Promise<T>,
@@ -74,8 +74,8 @@ const HEADERS = new Map(Object.entries(BROWSER_HEADERS));
 const HTTPS_HEADERS = new Map(HEADERS).set('Strict-Transport-Security', 'max-age=31536000');
 
 /**
- * Sets the headers for browsers on answers to GET and HEAD. Other answers, mostly to publishes, go without them, which
- * saves CPU. But errors always have these headers (see problems.ts).
+ * Sets headers for browsers on the answer to a GET or HEAD. Leaves them out for other methods, mostly publishes,
+ * because this saves CPU. If such a request fails, problems.ts sets BROWSER_HEADERS on the error.
  */
 export function setBrowserHeaders(
   { method }: IncomingMessage,

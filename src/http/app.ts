@@ -87,8 +87,9 @@ function notFound(routes: readonly Route[]): Route {
 }
 
 /**
- * Returns the route that refuses requests whose path exists, but not with their method. `rows` are the routes of this
- * path. The error lists their methods, and HEAD if there is a GET, because Express answers HEAD by the route for GET.
+ * Returns the route that refuses requests to an existing path with a method that the path does not have. `rows` are the
+ * routes of this path. The error lists the methods of these routes, and also HEAD if there is a GET, because Express
+ * answers HEAD by the route for GET.
  */
 function otherMethods(rows: readonly Route[], routes: readonly Route[], code: OtherMethod): Route {
   const allow = rows.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method])).join(', ');

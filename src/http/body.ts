@@ -6,12 +6,13 @@ import type { Reservation } from './reservation.ts';
 
 type Watch = Pick<Reservation, 'pauseAfter' | 'arrived' | 'whenTakenBack'>;
 
-/** For each request with `Expect: 100-continue`, the function that asks its sender for the body. */
+/** For each request with `Expect: 100-continue`: the function that tells the sender to send the body. */
 const askers = new WeakMap<IncomingMessage, () => void>();
 
 /**
- * The sender of a request with `Expect: 100-continue` sends the body only when `readBytes` asks for it. If the request
- * is answered before that, the connection is closed, because its next bytes could be the body or another request.
+ * The sender of a request with `Expect: 100-continue` sends the body only when `readBytes` asks for it. If the bus
+ * answers the request without asking, it also closes the connection: the sender may still send the body, and the bus
+ * could not tell this body from the next request.
  */
 export function askWhenRead(request: IncomingMessage, response: ServerResponse): void {
   const keepAlive = response.shouldKeepAlive;
@@ -29,8 +30,8 @@ export function checkIsOpen(request: IncomingMessage): void {
 
 /**
  * Reads the whole body of an open request. `watch` gets the length of every chunk, and can refuse the body by throwing.
- * Throws bad_body, body_too_large, or an error of `watch`. Reads and discards the rest of a refused body, because its
- * sender may look at the answer only when it has sent everything.
+ * Throws bad_body, body_too_large, or an error of `watch`. Also reads the rest of a refused body, and discards it: some
+ * senders look at the answer only after they have sent the whole body.
  */
 export function readBytes(
   request: IncomingMessage,
@@ -61,7 +62,7 @@ export function readBytes(
   });
   request.on('end', () => resolve(chunks.take()));
   request.on('close', () => {
-    // A complete body has resolved the promise already, so an error would have no effect.
+    // If the body is complete, the promise has been resolved already, and needs no error.
     if (!request.readableEnded) reject(endedEarly(request.errored ?? undefined));
   });
   return promise;

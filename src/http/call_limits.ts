@@ -43,8 +43,8 @@ export class CallLimits {
   }
 
   /**
-   * Counts a request against the rate of its IP address, and throws rate_limited if the address has sent too many. A
-   * request with credentials is counted only if `isStranger` is true, because its route does not check them.
+   * Counts a request against the rate of its IP address. Throws rate_limited if the address has sent too many requests.
+   * A request with credentials is counted only on routes that do not check credentials (`isStranger`).
    */
   admit(request: IncomingMessage, isStranger = false): void {
     if (schemeOf(request) !== '' && !isStranger) return;
@@ -91,8 +91,8 @@ export class CallLimits {
 
   /**
    * Runs `work` after the client's earlier work of the same kind. There are two kinds: work that only reads (`reads`),
-   * and work that changes something. They do not wait for each other. `work` handles a call, or makes a piece of a long
-   * answer.
+   * and work that changes something. Work of one kind does not wait for the other kind. `work` handles a call, or makes
+   * a piece of a long answer.
    */
   inTurn<T>(client: string, reads: boolean, work: () => Promise<T>): Promise<T> {
     if (this.#clients.perSecond === 0) return work();

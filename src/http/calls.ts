@@ -20,8 +20,8 @@ import type { WorkBudget } from './work_budget.ts';
 /** A body longer than this (bytes) is decoded in parts, and other requests are served in between. */
 const LONG_BODY = 4096;
 /**
- * If reading and checking a body takes longer than this, the state of Redis and the caller's rights may have changed
- * meanwhile, so the earlier checks are repeated.
+ * If reading and checking a body takes longer than this, the checks made before the body was read are repeated: the
+ * state of Redis and the caller's rights may have changed meanwhile.
  */
 const LATE_MS = 50;
 
@@ -56,8 +56,8 @@ export class Calls {
   }
 
   /**
-   * Makes a call and resolves with its answer. If the call is audited, its inputs are added to `record`, its entry in
-   * the audit. Throws a BusError if the caller's role or an input is wrong, or if the handler refuses.
+   * Makes a call and resolves with its answer. If the call is audited, `record` is its entry in the audit, and gets the
+   * inputs of the call. Throws a BusError if the caller's role or an input is wrong, or if the handler refuses.
    */
   async make(
     route: Route,
@@ -127,8 +127,8 @@ export class Calls {
   }
 
   /**
-   * Runs the handler when it is the caller's turn. Before a call that changes something, except a publish, checks the
-   * credentials again.
+   * Runs the handler after the caller's earlier work (see `#inTurn`). Before a call that changes something, except a
+   * publish, checks the credentials again.
    */
   #handle(route: Route, call: Call): Promise<Answer> {
     return this.#inTurn(route, call.caller, async () => {
@@ -140,8 +140,8 @@ export class Calls {
 
   /**
    * Checks the credentials of a call again, because they may have become invalid while the body arrived or the call
-   * waited. Publishes are too frequent to ask Redis each time (`isFrequent`). Their handler asks a cache, and only if
-   * the body was long or came slowly.
+   * waited. `from` says where they are looked up. Publishes use the cache, because they are too frequent to ask Redis
+   * each time.
    */
   async #judgeAgain(route: Route, { request, caller }: Call, from: 'redis' | 'cache'): Promise<Caller> {
     // Only the login form has no caller, and its handler needs none.
@@ -150,8 +150,8 @@ export class Calls {
   }
 
   /**
-   * If the body of the answer consists of pieces, each piece is made in turn (`#inTurn`), so that other calls run
-   * between two pieces.
+   * If the body of an answer consists of pieces, each piece is made only after the caller's earlier work (`#inTurn`).
+   * So the caller's other calls can run between two pieces.
    */
   inTurns(route: Route, caller: Caller | undefined, answer: Answer): Answer {
     const { body } = answer;
@@ -159,7 +159,10 @@ export class Calls {
     return { ...answer, body: eachIn((make) => this.#inTurn(route, caller, make), body) };
   }
 
-  /** Runs `work` after the caller's earlier work (see CallLimits), or at once if its rate is not limited. */
+  /**
+   * Runs `work` after the caller's earlier work (see CallLimits). If the caller's rate is not limited, runs `work` at
+   * once.
+   */
   #inTurn<T>(route: Route, caller: Caller | undefined, work: () => Promise<T>): Promise<T> {
     const counted = countedAs(route, caller);
     if (counted === undefined) return work();

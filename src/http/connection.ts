@@ -73,8 +73,8 @@ export class Connection {
 
   #hold(request: Held): void {
     this.#held.push(request);
-    // The parser is in the middle of the bytes that it was given. Reading can stop only when the parser has reached
-    // their end, so this waits until then.
+    // The parser is in the middle of the bytes that it was given, and reading can stop only at their end. The next tick
+    // comes after the parser has reached this end.
     if (this.#held.length === 1) process.nextTick(() => this.#waitForHalf());
   }
 

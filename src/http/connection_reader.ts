@@ -5,9 +5,9 @@ import type { ReadingMode } from './reading_mode.ts';
 import type { WorkBudget } from './work_budget.ts';
 
 /**
- * The chunks of a body are called tiny if there are more than this in SLICE_BYTES. WorkBudget then lets other work run
- * before each slice. 50 chunks take about 0.1 ms to parse, but a slice of one-byte chunks up to 1.2 ms. The chunks are
- * counted, not timed, because during an attack even larger chunks sometimes take as long.
+ * The chunks of a body are called tiny if SLICE_BYTES contain more than this many chunks. Before each slice of tiny
+ * chunks, WorkBudget lets other work run. 50 chunks take about 0.1 ms to parse, but a slice of one-byte chunks up to
+ * 1.2 ms. The time of parsing is no measure, because during an attack a slice of larger chunks sometimes takes as long.
  */
 const MAX_CHUNKS = 50;
 /**
@@ -63,7 +63,7 @@ export class ConnectionReader {
   #isSliced = false;
   /** True while the parser may still be busy with bytes that it got before `readInSlices` was called. */
   #hasUnslicedBytes = false;
-  /** Number of body chunks that were parsed. Chunks that Node discards are not counted. */
+  /** Number of body chunks of this connection that were parsed so far. Chunks that Node discards are not counted. */
   #chunks = 0;
   /** True if the body that is being parsed has tiny chunks, which take long to parse. */
   #hasTinyChunks = false;
@@ -80,15 +80,15 @@ export class ConnectionReader {
     this.#mode = mode;
     // Node's server has just added the last `data` listener. This listener passes bytes to the HTTP parser.
     this.#feed = socket.listeners('data').at(-1) as Feed;
-    // Node resumes the socket after each answer, so it may have to be paused again.
+    // Node resumes the socket after each answer. If the parser must wait, `goOn` pauses the socket again.
     socket.on('resume', this.#resumed).on('close', this.#forget);
     mode.add(this);
   }
 
   /**
    * From now on, gives the parser a small part of the arrived bytes at a time. Until now, Node's parser may have read
-   * the socket directly. The new listener for `data` ends that, so nobody reads the socket until `push('')` starts the
-   * next read.
+   * the socket directly. It stops when the listener for `data` is replaced. Nobody reads the socket then, so `push('')`
+   * starts the next read.
    */
   readInSlices(): void {
     if (this.#isSliced) return;
@@ -101,8 +101,8 @@ export class ConnectionReader {
    * Must be called when the headers of a request have been parsed. If the body is chunked, the connection is read in
    * slices from now on, and the chunks are counted.
    *
-   * The bytes that came together with the headers may still be parsed as a whole. If they have MAX_UNSLICED_CHUNKS,
-   * this looks like an attack, and all connections are read in slices.
+   * The bytes that came together with the headers may still be parsed as a whole. If these bytes contain
+   * MAX_UNSLICED_CHUNKS chunks or more, this looks like an attack, and all connections are read in slices.
    */
   watchBody(response: ServerResponse): void {
     this.#hasTinyChunks = false;
@@ -131,8 +131,8 @@ export class ConnectionReader {
       if (this.#hasTinyChunks && !this.#hasTurn) void this.#awaitTurn();
       else this.#parseSlice();
     }
-    // After an Upgrade request, a new ConnectionReader reads the socket. It would not resume the socket if this one
-    // paused it now.
+    // After an Upgrade request, a new ConnectionReader reads the socket. If the old one paused the socket now, the new
+    // one would not resume it.
     if (this.#isDetached) return;
     if (this.#mustWait) this.#putBack();
     else this.#socket.resume();
@@ -154,8 +154,8 @@ export class ConnectionReader {
    */
   detach(): Buffer {
     this.#isDetached = true;
-    // If the caller was slow to read answers, `_paused` is true, and Node would resume the socket by itself. That could
-    // be before the socket has a new listener, and the bytes that arrive would be lost.
+    // If the caller was slow to read answers, `_paused` is true, and Node would resume the socket by itself. If Node
+    // did so before the socket has a new listener, the bytes that arrive would be lost.
     this.#socket._paused = false;
     this.#forget();
     this.#socket.off('data', this.#take).off('resume', this.#resumed).off('close', this.#forget);
@@ -168,9 +168,9 @@ export class ConnectionReader {
    * True if the parser must not get bytes now:
    * - A request waits for earlier ones, or tiny chunks wait for their turn in WorkBudget.
    * - Nobody reads the body that has arrived.
-   * - The connection is closed. Node may have given the parser to another connection. These bytes could then become a
-   *   request with the credentials of that connection's caller.
-   * - The caller does not read its answers. Node has then paused the socket, and would throw.
+   * - The connection is closed. Node may have given the parser to another connection. The parser would then take these
+   *   bytes for a request of the other connection's caller.
+   * - The caller does not read its answers. Node has then paused the socket, and would throw if the parser got bytes.
    */
   get #mustWait(): boolean {
     const { destroyed, _paused } = this.#socket;

@@ -44,8 +44,8 @@ export function refuseUnreadable(error: ParserError, socket: HttpSocket): void {
   socket[REFUSED] = true;
   afterAnswers(socket, () => {
     const last = socket[CONNECTION]?.last;
-    // The unreadable bytes are in the body of a request whose answer has been sent, at least in part. An error would be
-    // a second answer, or would come in the middle of the first. So the connection is closed without an error.
+    // If the unreadable bytes are in the body of a request whose answer has been sent, at least in part, an error would
+    // be a second answer, or would come in the middle of the first. So the connection is closed without an error.
     if (last?.headersSent && !last.req.complete) afterAnswer(last, socket, () => endAndClose(socket));
     else refuseMalformed(error, socket);
   });

@@ -2,7 +2,10 @@ import { mistakesIn } from '../edit_distance.ts';
 import type { Route } from '../routing/route.ts';
 import { sumOf } from '../sum.ts';
 
-/** Returns the most similar path with `method`, if there is one. Ignores capitals, and slashes at the end. */
+/**
+ * Returns the path that a caller probably meant by `path`: among the routes with `method`, the path with the fewest
+ * spelling mistakes. Returns undefined if none is similar. Ignores capitals, and slashes at the end.
+ */
 export function nearPath(routes: readonly Route[], method: string, path: string): string | undefined {
   const given = path.split('/').filter(Boolean);
   const near = routes
@@ -13,8 +16,8 @@ export function nearPath(routes: readonly Route[], method: string, path: string)
 }
 
 /**
- * Compares the parts of a route's path with those of the requested path. Returns the number of misspelled letters, and
- * the requested path without these mistakes.
+ * Compares the parts of a route's path with those of a requested path. `mistakes` is the number of misspelled letters,
+ * or infinity if the paths are too different. `path` is the requested path without these mistakes.
  */
 function compared(parts: readonly string[], given: readonly string[]): { mistakes: number; path: string } {
   if (parts.length === 0 || parts.length !== given.length)

@@ -21,7 +21,10 @@ import { overloaded } from './reservation.ts';
 import { checkHeaders } from './well_formed.ts';
 import type { WorkBudget } from './work_budget.ts';
 
-/** Built once, and not thrown as an error, because a refusal then takes 20 µs of CPU instead of 28. */
+/**
+ * The answer of a full process. It is built once, and not thrown as an error, because a refusal then takes 20 µs of CPU
+ * instead of 28.
+ */
 const answerOverloaded = preparedProblem(overloaded());
 
 export interface PipelineParts {
@@ -31,7 +34,7 @@ export interface PipelineParts {
   proxies: Proxies;
   dialect: Pick<Dialect, 'redirected' | 'wrongRole' | 'otherMethod'>;
   ready: () => boolean;
-  /** Refuses requests while Redis has lost the data of the bus. */
+  /** While Redis has lost the data of the bus, `check` rejects, and so refuses the request. */
   storageWatch: { check(): Promise<void> | undefined };
   log: Log;
   recorder: RefusalRecorder;
@@ -79,7 +82,7 @@ export class Pipeline {
         await budget.whenFree(counted);
         ended = callLimits.begin(counted, response);
       }
-      // The audit begins after the rate limit, so that a flood of calls does not fill it.
+      // Calls beyond the rate limit do not get here, so a flood of them does not fill the audit.
       const record = caller && route.action && audit.begin(route.action, caller, proxies.addressOf(request));
       const who = { caller, formToken: session?.formToken ?? '' };
       const calling = this.#calls.make(route, arrival, who, record);

@@ -17,7 +17,8 @@ export interface RefusalRecorder {
 
 /**
  * Counts calls that are refused because of the state or the limits of the bus, and logs how many there were. The first
- * call with a code is logged immediately, further ones once a minute, so that a flood of them does not fill the log.
+ * call with an error code is logged immediately. After that, the number of further calls is logged once a minute, so
+ * that a flood of them does not fill the log.
  */
 export class RefusedCalls {
   readonly #recorder: RefusalRecorder;

@@ -13,8 +13,8 @@ const STALLED_MS = 1000;
  */
 const SLOW_BODY_MS = 250;
 /**
- * The bytes of a body are counted against the rate limit PACE (admission.ts) each time that so many have arrived.
- * Shorter bodies are not counted, so PACE never slows them down.
+ * Whenever this many bytes of a body have arrived, they are counted against the rate limit PACE (admission.ts). A
+ * shorter body is not counted, so PACE never slows it down.
  */
 const PACED_BYTES = 64 * 1024;
 /**
@@ -29,11 +29,11 @@ interface Room {
   /** Makes a reservation smaller. */
   resize(reservation: Reservation, bytes: number): void;
   progressed(reservation: Reservation): void;
-  /** Notes that the body is complete or given up, so it can no longer stall. */
+  /** Stops watching whether a body stalls. Called when the body is complete or given up. */
   stopWatching(reservation: Reservation): void;
   /**
-   * Counts bytes against the rate at which a client may send (PACE). Returns the ms for which reading should pause; 0
-   * or less for no pause.
+   * Counts bytes against the rate at which a client may send (PACE). Returns how many ms reading should pause. 0 or
+   * less means no pause.
    */
   pauseAfter(bytes: number, client: string): number;
   /** Ends a reservation: gives back its place among the requests, and its bytes, so that others may have them. */

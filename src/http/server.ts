@@ -190,8 +190,9 @@ export class HttpServer {
 
   /**
    * Accepts the connections that the kernel has made already, because their callers may have sent requests. Node
-   * accepts one connection in each turn of the event loop. So this ends after a turn without a new connection, or after
-   * ACCEPT_MS. Until then, no request on these connections is handled, so that the turns stay short.
+   * accepts one connection in each turn of the event loop. When a turn brings no new connection, all are accepted.
+   * Waits for this turn, but at most ACCEPT_MS. Meanwhile no request on these connections is handled, so that the turns
+   * stay short.
    */
   async #acceptWaiting(): Promise<void> {
     const limitMs = clock.monotonicMs() + ACCEPT_MS;
@@ -200,7 +201,7 @@ export class HttpServer {
       hasAccepted = true;
     };
     this.#server.on('connection', note);
-    // In the present turn, Node may already have looked for connections, so the first turn that counts is the next one.
+    // Node may already have looked for connections in the present turn, so the loop begins with the next turn.
     await nextTurn();
     while (hasAccepted && clock.monotonicMs() < limitMs) {
       hasAccepted = false;
@@ -213,7 +214,7 @@ export class HttpServer {
     const connection = (socket as HttpSocket)[CONNECTION];
     const allAccepted = this.#allAccepted;
     if (allAccepted) {
-      // The response to an earlier request ends the connection. So this request cannot be answered, and is ignored.
+      // If the response to an earlier request ends the connection, this request cannot be answered, and is ignored.
       if (connection?.last?.shouldKeepAlive === false) return;
       response.shouldKeepAlive = false;
     }

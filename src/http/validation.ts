@@ -8,8 +8,8 @@ export function checked(input: Input<unknown> | undefined, value: unknown): unkn
   const read = input.schema.safeParse(value);
   if (read.success) return read.data;
   const { issues } = read.error;
-  // An unknown field is reported first. If a field is misspelt, its right name is missing too, but that error would
-  // help less.
+  // An unknown field is reported first. If a field is misspelt, the field with the right name is missing too, but to
+  // report the missing field would help less.
   throw problemOf(issues.find(({ code }) => code === 'unrecognized_keys') ?? issues[0], input.wording);
 }
 

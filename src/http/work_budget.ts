@@ -56,8 +56,8 @@ export class WorkBudget {
   }
 
   /**
-   * Returns the function that starts the next step of work, and puts its owner, such as a client, behind all other
-   * owners.
+   * Returns the function that starts the next step of work. Moves the owner of this step, such as a client, behind all
+   * other owners. Returns undefined if no step waits.
    */
   #next(): (() => void) | undefined {
     for (const [owner, queue] of this.#waiting) {
