@@ -18,8 +18,8 @@ const GLOBAL_UNICAST = network('2000::/3');
 
 /**
  * IPv6 networks whose addresses contain one or two IPv4 addresses. A router may send a packet for such an IPv6 address
- * to an IPv4 address inside it, so the IPv4 addresses are checked too. `at` is the first byte of an IPv4 address. If
- * there is a `mask`, each byte was XORed with it.
+ * to an IPv4 address inside it, so the IPv4 addresses are checked too. `at` is the position of the first byte of an
+ * IPv4 address. If there is a `mask`, each byte was XORed with it.
  */
 const EMBEDDING: [network: Network, embedded: { at: number; mask?: number }[]][] = [
   // IPv4-mapped addresses, IPv4-compatible ones, and NAT64 (RFC 6052).
@@ -70,7 +70,10 @@ export class Addresses {
     return range === 'unicast' ? 'public' : words(range);
   }
 
-  /** Classifies the IPv4 address inside an ISATAP address. Returns `public` if the address is not ISATAP. */
+  /**
+   * Classifies the IPv4 address inside an ISATAP address. Returns `public` for any other address, because there is no
+   * IPv4 address to refuse.
+   */
   #classOfIsatap(address: ipaddr.IPv6): AddressClass {
     const bytes = Buffer.from(address.toByteArray());
     if (!ISATAP.test(bytes.toString('hex', 8, 12))) return 'public';

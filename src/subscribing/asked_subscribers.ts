@@ -34,7 +34,10 @@ export async function subscribersOf(
   return join === undefined ? [client, ...(await joins.tokens(client))] : [joinToken(join, client)];
 }
 
-/** Returns the tokens of a client and of its joins. For root and viewers, returns undefined: all subscribers. */
+/**
+ * Returns the tokens of a client and of its joins. For root and viewers, returns undefined, which stands for all
+ * subscribers.
+ */
 export async function ownSubscribers(
   parts: Pick<AskedSubscribersParts, 'joins'>,
   caller: Caller,
@@ -45,8 +48,8 @@ export async function ownSubscribers(
 /**
  * Returns the subscribers that the query of a listing asks for.
  * - `tokens`: their tokens, or undefined for all subscribers. The list is empty if nobody has the given public name.
- * - `priceInCalls`: as how many calls the search counts in the rate limit. This is 0 unless a viewer gives a public
- *   name.
+ * - `priceInCalls`: how many calls it costs in the rate limit to search for a public name. This is 0 unless a viewer
+ *   gives a public name.
  *
  * Throws bad_query if a client gives `subscriber`, or if root or a viewer gives `join` without `subscriber`. `what`
  * names the entries of the listing in the error message, such as `batches`.

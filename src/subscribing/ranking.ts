@@ -34,7 +34,7 @@ const LAST = Number.MAX_SAFE_INTEGER;
 export type SubscriberSort = keyof typeof VALUES;
 export const SUBSCRIBER_SORTS = Object.keys(VALUES) as [SubscriberSort, ...SubscriberSort[]];
 
-/** Returns the rank of a subscriber in a listing that is sorted in this way. */
+/** Returns the rank of a subscriber in a listing that is sorted by `sort`. */
 export function subscriberRank(sort: SubscriberSort, standing: Standing): Rank {
   return { value: VALUES[sort](standing), name: standing.token };
 }
@@ -92,9 +92,11 @@ function soon(ms: number): number | undefined {
 }
 
 /**
- * Returns the field `lately` of a report, from the last run of the job `sample`.
+ * Returns the field `lately` of a report, from the last run of the job `sample`. The first two figures are means in
+ * which the last minute counts most.
  * - `rate`: how many events are delivered a second.
- * - `success`: the fraction of the attempted events that was accepted.
+ * - `success`: of the events that the bus tried to deliver, the fraction that the subscriber accepted. Null if the bus
+ *   tried none.
  * - `drained_at`: when the queue will probably be empty.
  * - `dropped_at`: when memory will probably be so full that data is dropped. Given only for a queue that has events but
  *   no `drained_at`.

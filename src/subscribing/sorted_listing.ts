@@ -42,10 +42,10 @@ export function sortedListing(parts: ListingParts, tokens: () => Promise<string[
   const { subscribers, standings, pages } = parts;
 
   /**
-   * Returns the figures of all subscribers from the last run of the job `sample` (`known`). If the figures are
-   * outdated, or Redis now has another number of subscribers, reads from Redis which subscribers there are. A new
-   * subscriber then gets an empty queue. (If one has come and another has left, the number is the same. The new one is
-   * then missing for some seconds.)
+   * Returns the figures of all subscribers. The last run of the job `sample` has stored them (`known`). If they are
+   * outdated, or Redis now has another number of subscribers, the tokens of all subscribers are read from Redis. A
+   * subscriber without figures is then listed with an empty queue. (If one subscriber has come and another has left,
+   * the number is the same. The new subscriber is then missing for some seconds.)
    */
   const everybody = async (known: ReadStandings | undefined): Promise<readonly Standing[]> => {
     if (known && !known.isOutdated && known.members === (await subscribers.members()))

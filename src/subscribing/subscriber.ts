@@ -18,7 +18,7 @@ const DROPPED_AT_ONCE = 500;
 
 type Settings = SubscriptionDefaults & Pick<Config, 'deliveryLog'>;
 
-/** What the removal of a subscriber needs. */
+/** What `Subscribers` needs to remove a subscriber. */
 interface Removal {
   /** Does the work that the outbox of one partition has for another. With one partition, there is no such work. */
   outbox: Flushing;
@@ -66,16 +66,17 @@ export class Subscribers {
       for (const home of homes) if (home !== partition) await outbox.flush(partition, home);
     };
     // The outbox may still have a join's events for topics of other partitions. They are sent there before the join is
-    // removed, because later they could create a deleted topic again. If one of these partitions is away, this throws.
-    // The join still exists then, so the call can be repeated. Subscribers other than joins have no field `into`.
+    // removed, because later they could create a deleted topic again. If one of these partitions is away, `flushTo`
+    // throws. The join still exists then, so the call can be repeated. Subscribers other than joins have no field
+    // `into`.
     await flushTo(homes);
     const { found, nowMs: untilMs } = await partition.run('remove_subscriber', {
       token,
       series: seriesOf({ subscriber: token }),
     });
     await marks.refresh(partition, topics);
-    // Sends the events that a join has put into the outbox just before its removal. If the subscriber was gone already
-    // (not `found`), the topics of the join are unknown, so each partition gets what waits for it.
+    // Sends the events that a join has put into the outbox just before its removal. If an earlier call has removed the
+    // subscriber (`found` is false), the topics of the join are unknown. Then the events for all partitions are sent.
     await flushTo(found ? homes : this.#partitions.all);
     // An earlier call may have removed the subscriber, but only some of its dead letters. So they are purged even if
     // the subscriber is gone.

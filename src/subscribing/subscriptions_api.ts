@@ -45,8 +45,8 @@ export function subscriptionsApi(parts: SubscriptionsParts): Route[] {
   const { clients, subscribers, subscriptions, policy, limits, dialect } = parts;
   /**
    * Undoes a subscription if the client lost its permission while it subscribed. If the client was removed, removes the
-   * subscriber too. If the scopes of the client changed, ends the subscriptions that they do not permit. A removal that
-   * begins after this check finds the subscriber, and removes it.
+   * subscriber too. If the scopes of the client changed, ends the subscriptions that they do not permit. If a client is
+   * removed only after this check, that removal finds the subscriber, and removes it too.
    */
   const undoUnlessPermitted = async (token: string, topics: string[]) => {
     const client = await clients.find(token);

@@ -24,7 +24,8 @@ const MARK = /(\d+):(\d+):(\d+)/g;
  * another partition has subscribers of the topic. The home then sends the events of the topic to that partition.
  *
  * A missing mark would lose events, so a mark is set before the first subscription. A needless mark only slows
- * publishing a little. It is removed when the other partition is found to have no subscribers of the topic.
+ * publishing a little. So a mark is removed only after the other partition was found to have no subscribers of the
+ * topic.
  */
 export class TopicMarks {
   readonly #partitions: Partitions;
@@ -43,9 +44,9 @@ export class TopicMarks {
    * sets their marks for `partition`. Returns false, and leaves no new mark, if there would be too many topics. Call
    * `refresh` after subscribing.
    *
-   * If a topic was deleted and now begins anew, the deletion may still wait in the outbox of its home. It would end the
-   * new subscription, so it is carried out in `partition` first. Joins need no `outbox`, because their subscriptions
-   * outlast the deletion of a topic.
+   * One of the topics may have been deleted just before. The deletion may still wait in the outbox of the topic's home,
+   * and would end the new subscription later. So `outbox` carries out the deletion in `partition` first. Joins need no
+   * `outbox`, because their subscriptions outlast the deletion of a topic.
    */
   async reserve(
     partition: Partition,
@@ -62,7 +63,7 @@ export class TopicMarks {
         topics: marks,
       });
       if (marked === 'too_many_topics') {
-        // Corrects the marks that the loop has already set in other homes.
+        // In other homes, the loop may already have set marks for a subscription that now fails. Corrects these marks.
         await this.refresh(partition, topics);
         return false;
       }
@@ -72,10 +73,10 @@ export class TopicMarks {
   }
 
   /**
-   * Called before a subscriber leaves topics (`isLeft` tells which). Their events that wait in the outboxes of other
-   * partitions are put into the subscriber's queue, because they would be lost after the subscription has ended.
-   * Returns those left topics that are stored in other partitions. Call `refresh` with them when the subscriptions have
-   * ended.
+   * Called before a subscriber leaves topics (`isLeft` tells which). Events of these topics may wait in the outboxes of
+   * other partitions, and would be lost after the subscription has ended. So they are put into the subscriber's queue
+   * first. Returns those left topics that are stored in other partitions. Call `refresh` with them when the
+   * subscriptions have ended.
    */
   async flushLeft(outbox: Flushing, token: string, isLeft: (topic: string) => boolean): Promise<string[]> {
     if (this.#partitions.all.length === 1) return [];
@@ -106,8 +107,9 @@ async function refreshIn(home: Partition, partition: Partition, names: readonly 
   // new time. So `unmark_topics` removes only marks that still have the time that is read here.
   const marks = await readMarks(home, names, partition.index);
   const counts = await countSubscribers(partition, names);
-  // A mark is set again even if its number is right, because it then has a new time. Otherwise another process that has
-  // found 0 subscribers just before would remove the mark.
+  // A mark is set again even if its number is right, so that it has a new time. Another process may have found 0
+  // subscribers just before. That process then does not remove the mark, because it removes only marks with the old
+  // time.
   const there = names.flatMap((topic, index) => {
     const subscribers = counts[index] ?? 0;
     return subscribers > 0 ? { topic, subscribers } : [];
