@@ -32,8 +32,8 @@ export class KeptList<T> {
     if (kept) {
       const [list, count] = await Promise.all([kept, this.#source.count()]);
       if (list.length === count) return list;
-      // `kept` is outdated. If another call has already begun to read the list again, `#kept` is that reading, and this
-      // call waits for it too.
+      // `kept` is outdated. If another call of `sorted` has already begun to read the list again, `#kept` is the
+      // promise of that reading, and this call waits for it too.
       if (this.#kept !== kept && this.#kept) return this.#kept;
     }
     return this.#begin();

@@ -123,8 +123,8 @@ export class Pages {
   }
 
   /**
-   * Returns a page of `all`, sorted by rank. `sort` is the name of this order. Only entries that match (`matches`) are
-   * listed.
+   * Returns a page of the entries in `all` for which `matches` is true, sorted by the rank that `rankOf` returns.
+   * `sort` is the name of this order, such as `queued`.
    */
   async cutRanked<T>(
     { path, query: { after, ...query } }: RankedCall,

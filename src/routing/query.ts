@@ -6,9 +6,9 @@ import type { Dialect } from './dialect.ts';
 import type { Route, Wording } from './route.ts';
 
 /**
- * Calls of the Ruby Routemaster, and calls that its clients make. Its clients may send unknown query parameters,
- * because the Ruby Routemaster ignored them. `GET /health` is missing here because routes without credentials accept
- * unknown parameters anyway.
+ * Calls that exist in the Ruby Routemaster, and other calls that its clients make. These clients may send unknown query
+ * parameters, because the Ruby Routemaster ignored them. `GET /health` is missing here because routes without
+ * credentials accept unknown parameters anyway.
  */
 const CALLS_OF_ROUTEMASTER: ReadonlySet<string> = new Set([
   ...['GET /api_tokens', 'POST /api_tokens', 'DELETE /api_tokens/:token'],
@@ -31,8 +31,8 @@ const NO_PARAMETERS = parameters({});
 export const ONCE = 'must be given once';
 
 /**
- * Returns the schema of a query parameter that names the client whose things a call lists or changes. `what` is the
- * word for these things, such as `triggers`.
+ * Returns the schema of a query parameter that names a client. The call lists or changes things of this client. `what`
+ * is the word for these things, such as `triggers`.
  */
 export const whose = (what: string) =>
   z.string(ONCE).min(1, 'is empty').optional().describe(`Whose ${what}; for root and viewers.`);
@@ -56,8 +56,8 @@ export function badParameter(name: string, rule: string, cause?: unknown): BusEr
  * Returns the token of the client that a call is about. For a client, this is its own token. For root and viewers, it
  * is `given`: the value of the query parameter `field`, or undefined.
  *
- * Throws if a client gives this parameter. The error ends with `leave it out, and … meant`, with `advicePart` in the
- * middle, such as `your own batches are`.
+ * Throws if a client gives this parameter. `advicePart` is a part of the error message, such as `your own batches are`
+ * in `leave it out, and your own batches are meant`.
  */
 export function clientNamed(
   caller: Caller,

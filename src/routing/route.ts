@@ -129,8 +129,8 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
   textSchema?: z.ZodType;
   /**
    * True for a route that answers everybody in the same way, and checks no credentials. Each request counts against the
-   * rate limit of its IP address. A page of another site may link to this route. A request that such a page makes a
-   * browser send in any other way is refused, because it could be an attack.
+   * rate limit of its IP address. A page of another site may link to this route. But a request by a script or an image
+   * on such a page is refused, because it could be an attack.
    */
   isPublic?: true;
   /**
@@ -159,9 +159,9 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
    */
   refuseLate?(call: Call<R, Params, Query, Body>): Promise<unknown>;
   /**
-   * True for publishing, which is exempt from the limits of CallLimits. The credentials of any other call that changes
-   * something are checked again with Redis before it is handled. For each publish, this would take too long: its
-   * handler asks a cache, and only if the body was long or came slowly (`isLate`).
+   * True for publishing, which is exempt from the limits of CallLimits. Before any other call that changes something is
+   * handled, its credentials are checked again with Redis. This would take too long for each publish. So the handler of
+   * a publish checks them again only if the body was long or came slowly (`isLate`), and asks a cache.
    */
   isFrequent?: true;
   handle(call: Call<R, Params, Query, Body>): Promise<AnswerTo<A>>;
