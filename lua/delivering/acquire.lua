@@ -53,7 +53,7 @@ local function held_by(call, q, workers)
   return held
 end
 
--- Stores the present time as the last sign of life of the workers. This also renews their leases.
+-- Stores the present time as the last sign of life of these workers, which renews their leases.
 local function note_alive(call, q, workers)
   local heard, now = {}, string.format('%d', call.now_ms)
   for i, worker in ipairs(workers) do heard[2 * i - 1], heard[2 * i] = worker, now end
@@ -79,9 +79,9 @@ end
 
 -- Returns the field `acks` of the reply: three numbers for each finished job.
 --   - held: 1 if the worker still held the job, otherwise 0
---   - events: the number of events in the batch; 0 if the worker did not hold the job
---   - gone: 1 if the worker did not hold the job, and its batch is neither stored nor a dead letter. If a reply was
---     lost, the worker repeats the call, and learns from `gone` that the first call deleted the batch
+--   - events: the number of events in the job's batch; 0 if the worker did not hold the job
+--   - gone: 1 if the worker did not hold the job, and the job's batch exists neither as a batch nor as a dead letter. A
+--     worker whose reply was lost repeats the call. It learns from `gone` that its first call deleted the batch
 local function acks_of(call, finished, removed)
   local acks = {}
   for i, events in ipairs(removed) do
@@ -95,12 +95,13 @@ end
 return function(call, args)
   local q, workers = args.q, args.workers
   local removed = finishing.finish_all(call, args, args.finished)
-  -- Finished deliveries may have made jobs instant. No other worker is woken yet, because this call may assign all of
-  -- these jobs itself. If it does not, workers are woken below.
+  -- Finished deliveries may have made jobs instant. This call does not wake other workers yet, because it may assign
+  -- all of these jobs itself. If it does not, it wakes them below.
   local became_instant = call.wakes.main
   call.wakes.main = nil
   local acks = acks_of(call, args.finished, removed)
-  -- The leases are read before `note_alive` renews them: a worker whose lease has expired must get a new lease.
+  -- Read the leases before `note_alive` renews them. After that, an expired lease would look valid, and its worker
+  -- would not get a new one.
   local held = held_by(call, q, workers)
   local lease_of = next(held) and leases.of(call, workers, args.lease_ms) or {}
   note_alive(call, q, workers)
@@ -114,8 +115,8 @@ return function(call, args)
   choosing.put_back(call, choice)
   local subscribers = grants.store(call, given)
   local ready_jobs = choice.is_exhausted and 0 or lanes.count_ready(call, q, args.kind, choice.waiting_by_share)
-  -- If this call has not assigned all jobs that became instant, other workers are woken. A `quarantine` assigns none of
-  -- them, because it takes only the jobs of suspects.
+  -- Wake other workers if this call has not assigned all jobs that became instant. A `quarantine` never assigns such
+  -- jobs: it takes only the jobs of suspects.
   if became_instant and (ready_jobs > 0 or args.kind == 'quarantine') then call.wakes[q] = true end
   given.reply_items[1] = cmsgpack.pack({ ready_jobs, call.now_ms, acks, subscribers, given.list })
   return given.reply_items

@@ -24,8 +24,8 @@ function attempts.note(call, bid, attempt)
   end
 end
 
--- Notes the death of a worker in the history of the batch that it was delivering. Must be called before the worker's
--- lease is deleted: the number of a lease is the time (µs) at which the attempt began.
+-- Adds the death of a worker to the history of the batch that the worker was delivering. Call this before the worker's
+-- lease is deleted: the number of the lease is the time (µs) at which the attempt began, and goes into the history.
 function attempts.note_death(call, bid, worker)
   local at_us = tonumber(redis.call('HGET', call.keys.leases(), worker)) or call.now_us
   local at_ms = math.floor(at_us / 1000)

@@ -17,7 +17,7 @@ function batches.read_header(list)
   if token ~= '' then return token, created_ms, attempts end
 end
 
--- True if the list `clients` has the subscriber's `token`. An empty list stands for all subscribers.
+-- True if the list `clients` has the subscriber's `token`, or is empty: an empty list stands for all subscribers.
 function batches.is_of(clients, token)
   for _, client in ipairs(clients) do
     if client == token then return true end

@@ -40,8 +40,8 @@ function cutting.is_long(call, bid, start)
 end
 
 -- Returns the maximum events and bytes of one delivery of a batch. The first attempt keeps to the subscriber's limits.
--- A later attempt ignores them: they may have become lower, and it must send the same events as the first. `start[3]`
--- is the number of earlier attempts.
+-- A later attempt must send the same events as the first, even if these limits are lower now. So it keeps only to
+-- MAX_ATTEMPTED_BYTES. `start[3]` is the number of earlier attempts.
 local function limits_of(lane, start)
   if start[3] ~= '0' then return { events = math.huge, bytes = MAX_ATTEMPTED_BYTES } end
   return { events = open_batches.max_events(lane.max_events), bytes = open_batches.max_bytes(lane.max_bytes) }
@@ -65,32 +65,32 @@ local function read_items(call, bid, start, limits)
   return list
 end
 
--- Returns the score, in the subscriber's index, of the part that was split off a batch. The rest of the batch has the
--- score `score` and `events_left` events.
+-- Returns a score in the subscriber's index: the score of a part that was split off a batch. The rest of the batch has
+-- the score `score`, and has `events_left` events.
 --
--- The part must come before the rest, but after all parts that were split off earlier. So its score is lower than that
--- of the rest by `2 * events_left`. Each further split lowers `score` by one (see `rename`) and leaves fewer events, so
--- the next part gets a higher score:
+-- The part must come before the rest, and after all parts that were split off earlier. So its score is that of the rest
+-- minus two for each of the `events_left` events. Each split lowers `score` by one (see `rename`) and leaves fewer
+-- events. So each part gets a higher score than the part before:
 --
 --   split          events left  score of the rest  score of the part
 --   (none)         250          9000
 --   100 split off  150          8999               8999 - 2 * 150 = 8699
 --   100 more        50          8998               8998 - 2 * 50 = 8898
 --
--- The part also stays behind all older batches. If one of them has the score `score - 1`, the part gets the same score,
--- and either may be delivered first. This cannot happen for an `ordered` subscriber, because only its oldest batch is
--- delivered.
+-- The part must also come after all older batches, so its score is raised above theirs. There is one exception: if an
+-- older batch has the score `score - 1`, the part gets the same score, and either may be delivered first. This cannot
+-- happen for an `ordered` subscriber, because only its oldest batch is delivered.
 local function score_of_part(index, score, events_left)
   local older = redis.call('ZRANGE', index, '(' .. score, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')[2]
   local first = math.max(score - 2 * events_left, (tonumber(older) or 0) + 1)
   return string.format('%d', math.min(first, score - 1))
 end
 
--- Gives the batch `old` the new UID `bid`. Its list, history and time of closing stay the same. `list` begins with the
--- header of the batch. Returns two scores of the batch: in `batches:index`, and in the subscriber's index.
+-- Gives the batch `old` the new UID `bid`. The batch keeps its list, history and time of closing. `list` begins with
+-- the header of the batch. Returns two scores of the batch: in `batches:index`, and in the subscriber's index.
 --
--- The score in the subscriber's index becomes 1 lower. Redis sorts batches with the same score by UID. So with an
--- unchanged score, the new UID could move the batch behind another one with the same score.
+-- The score in the subscriber's index becomes 1 lower, for this reason: Redis sorts batches with the same score by UID.
+-- With an unchanged score, the new UID could put the batch behind another batch of the same score.
 local function rename(call, list, old, bid)
   local keys, token, created_ms, attempts = call.keys, unpack(list, 1, batches.HEADER)
   local index, queue = keys.batches_index(), keys.batches_queued(token)
@@ -144,7 +144,8 @@ end
 function cutting.add_events(call, given, worker, bid, start, lane)
   local limits = limits_of(lane, start)
   -- This script reads about LONG_BYTES of a batch at most, so as not to block Redis. If a longer batch fits into one
-  -- delivery, the worker reads the events itself. If not, the first LONG_BYTES are split off and delivered now.
+  -- delivery, the worker reads the events itself. If not, the script splits off the first LONG_BYTES of the batch, and
+  -- the worker delivers these now.
   local size = limits.bytes > LONG_BYTES and size_of(call, bid, start) or 0
   if size > LONG_BYTES then
     local events = redis.call('LLEN', call.keys.batch(bid)) - batches.HEADER

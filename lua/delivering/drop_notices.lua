@@ -36,9 +36,9 @@ function drop_notices.add(call, token, drops)
   redis.call('HSET', call.keys.dropped(token), 'last_at', call.now_ms)
 end
 
--- Returns the drop notice (field, value, …) to send with this batch, or nothing. Only one batch of a subscriber carries
--- a notice at a time. Its UID is in the field `teller` of the notice. If no batch carries a notice, this batch gets one
--- about all drops that were not yet reported.
+-- Returns the drop notice (field, value, …) to send with the batch `bid`, or nothing. Only one batch of a subscriber
+-- carries a notice at a time. The field `teller` of the notice is the UID of that batch. If no batch carries a notice,
+-- `bid` gets one about all drops that were not yet reported.
 function drop_notices.give(call, token, bid)
   local waiting, carried = call.keys.drop_notice(token), call.keys.drop_notice_carried(token)
   if redis.call('EXISTS', waiting, carried) == 0 then return end

@@ -75,8 +75,8 @@ local function enter_share(call, choice, lane, share, worker, job)
   return false
 end
 
--- Returns true if a subscriber that has deliveries in flight may have another one. For a quarantine this is always
--- true. Otherwise the job of a suspect might have to wait. Later an ordinary worker would take this job, and put it
+-- Returns true if a subscriber that has deliveries in flight may have another one. Always returns true for a
+-- quarantine. If a quarantine made the job of a suspect wait, an ordinary worker would take the job later, and put it
 -- aside for the quarantine again, and so on for ever.
 local function has_room(call, choice, lane)
   if choice.kind == 'quarantine' then return true end
@@ -84,7 +84,8 @@ local function has_room(call, choice, lane)
   return choice.kind ~= 'spare' or lane.in_flight < lanes.spare_width(call, lane.in_flight, choice.entered)
 end
 
--- Counts a delivery that begins, so that this script call keeps to the limits when it begins others. Returns true.
+-- Counts a delivery that begins, so that this script call keeps to the limits when it begins further deliveries.
+-- Returns true.
 local function begin(choice, lane)
   lane.in_flight = lane.in_flight + 1
   choice.entered = choice.entered + 1

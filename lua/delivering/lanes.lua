@@ -38,8 +38,9 @@ local function live_workers(call)
 end
 
 -- Returns how many subscribers hold exactly one worker of the share `slow` (the workers for slow and new subscribers).
--- The number is computed once in a script call. After that, `enter_share` (lane_entry.lua) adds 1 for each subscriber
--- whose first delivery begins.
+-- The number is computed once in a script call. After that, `enter_share` (lane_entry.lua) adds 1 whenever a subscriber
+-- without deliveries in flight gets a worker of the share. Nothing is subtracted when the subscriber gets a second
+-- worker, so the number may be too high. Then `share_room` permits fewer deliveries than it could.
 local function single_workers(call)
   if call.single_workers then return call.single_workers end
   local workers, counts = redis.call('SMEMBERS', call.keys.share_workers('slow')), {}
@@ -48,9 +49,8 @@ local function single_workers(call)
     if token then
       counts[token] = (counts[token] or 0) + 1
     else
-      -- The delivery of this worker began in this script call, so its subscriber is not stored yet. The worker counts
-      -- as the subscriber's only one in the share. If the subscriber has others there, the result is too high, and
-      -- `share_room` permits fewer deliveries than it could.
+      -- This worker's delivery began in this script call, so its subscriber is not stored yet. The worker is counted as
+      -- if its subscriber had no other worker in the share.
       call.single_workers = call.single_workers + 1
     end
   end
@@ -64,12 +64,12 @@ end
 -- wants a worker already has deliveries in flight.
 --
 -- A quarter of the share `slow` is kept for subscribers without deliveries in flight. Otherwise subscribers that hang
--- could take the whole share. Example: 8 of 32 workers are kept. A subscriber without deliveries in flight may use any
--- of the 32, but other subscribers get further workers only while fewer than 24 are in use.
+-- could take the whole share. Example: the share is 32 workers, and 8 of them are kept. A subscriber without deliveries
+-- in flight gets a worker while fewer than 32 are in use, any other subscriber only while fewer than 24 are.
 --
--- Running deliveries that become slow enter even a full share (slow_deliveries.lua), and could use up the 8 kept
--- workers. So even if the share is full, a subscriber gets its first worker there, unless 8 or more subscribers have
--- exactly one.
+-- A running delivery that becomes slow enters the share even if it is full (slow_deliveries.lua). Such deliveries could
+-- use up the 8 kept workers. So even if the share is full, a subscriber without deliveries in flight gets a worker, as
+-- long as fewer than 8 subscribers hold exactly one worker of the share.
 function lanes.share_room(call, share, holds_some)
   local part = math.max(1, math.floor(live_workers(call) * REGULAR_PART * PART_OF_REGULAR[share]))
   local room = part - redis.call('SCARD', call.keys.share_workers(share))
@@ -91,10 +91,10 @@ function lanes.width(call, own_limit, max_bytes, args)
   return math.min(tonumber(own_limit) or args.lane_limit, args.lane_limit_max, math.max(1, math.floor(part)))
 end
 
--- Returns the limit for spare workers: they begin a delivery to a subscriber only if it has fewer deliveries in flight
--- than this. Spare workers help while all regular workers of a thread are busy with long jobs. Without this limit, a
--- few subscribers that hang could use up the spare workers too. The limit is a quarter of the workers that do not
--- deliver to other subscribers, but at least 1.
+-- Returns the limit for spare workers: a spare worker begins a delivery to a subscriber only if the subscriber has
+-- fewer deliveries in flight than this limit. Spare workers help while all regular workers of a thread are busy with
+-- long jobs. Without the limit, a few subscribers that hang could use up the spare workers too. The limit is a quarter
+-- of the workers that do not deliver to other subscribers, but at least 1.
 --
 -- `in_flight` is the number of the subscriber's deliveries in flight. `entered` counts the deliveries to all
 -- subscribers that this script call has begun but not yet stored in `lanes_held`.
@@ -129,8 +129,8 @@ function lanes.count_ready(call, q, kind, waiting)
   return ready
 end
 
--- Counts a worker whose delivery is slow in the share `slow`, even if the share is full, because the delivery already
--- runs. Does nothing if the worker already counts in a share.
+-- Call this when the delivery of `worker` has become slow. Adds the worker to the share `slow`, even if the share is
+-- full, because the delivery already runs. Does nothing if the worker is in a share already.
 function lanes.enter_slow_share(call, worker)
   for _, share in ipairs(lanes.SHARES) do
     if redis.call('SISMEMBER', call.keys.share_workers(share), worker) == 1 then return end

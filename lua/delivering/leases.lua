@@ -27,10 +27,10 @@ local function ahead_now(call, newest_us)
   if newest_us <= 0 then return 0 end
   local before_us = tonumber(redis.call('GET', call.keys.leases_ahead()))
   if not before_us then return newest_us > MAX_AHEAD_US and newest_us or 0 end
-  -- The numbers grow at half the pace of the clock, so that the clock catches up with them. Example: when the newest
-  -- number was given, it was 10 s ahead of the clock (`before_us`). Now, 4 s later, it is 6 s ahead (`newest_us`). The
-  -- next number gets the mean: it is 8 s ahead of the clock, and so 2 s higher than the newest number. If the clock was
-  -- set back again, `newest_us` is larger than the mean, and is taken, because the numbers must not fall.
+  -- The numbers of leases grow at half the pace of the clock, so that the clock catches up with them. Example: when the
+  -- newest lease was given, its number was 10 s ahead of the clock (`before_us`). Now, 4 s later, this number is 6 s
+  -- ahead (`newest_us`). The next number is 8 s ahead, the mean, and so 2 s higher than the newest one. If the clock
+  -- was set back again, `newest_us` is larger than the mean. It is then the result, because the numbers must not fall.
   return math.max(newest_us, math.floor((newest_us + before_us) / 2))
 end
 
@@ -95,7 +95,8 @@ function leases.holds(call, held)
 end
 
 -- Takes a job from its worker: removes the job from the worker's pending list, and deletes the worker's lease. Returns
--- false, and changes nothing, if the worker does not hold the job under its lease. `held` is as in `holds`.
+-- false, and changes nothing, if the worker does not hold the job under its lease. `held` has the fields of `heldJob`
+-- in src/store/contracts/delivering.ts.
 function leases.take_job_and_lease(call, held)
   local worker, lease_of = held.worker, leases.of(call, { held.worker }, held.lease_ms)
   if not leases.take_job(call, held.q, worker, held.job, held.lease, lease_of) then return false end
@@ -107,8 +108,8 @@ end
 function leases.forget_worker(call, worker)
   redis.call('SREM', call.keys.workers_main(), worker)
   redis.call('SREM', call.keys.workers_aux(), worker)
-  -- This must be the last write. If Redis is killed and loses its last writes, the worker is still in this hash. There
-  -- scrub.lua finds dead workers, to give back their jobs.
+  -- This must be the last write. If Redis is killed and loses its last writes, the worker must still be in this hash,
+  -- because scrub.lua searches it for dead workers, to give back their jobs.
   return redis.call('HDEL', call.keys.workers(), worker)
 end
 

@@ -29,9 +29,9 @@ local function is_gone(call, token, gone)
   return callback and (subscribed_at or '0') == gone
 end
 
--- Stores a failed attempt and what it costs the subscriber. The script `acquire` has already counted the attempt. The
--- count is taken back if the failure pauses the subscriber (`pauses`), or if neither the batch nor the subscriber is at
--- fault (`is_uncounted`).
+-- Stores a failed attempt, and what follows for the subscriber, such as lost health points. The script `acquire` has
+-- already counted the attempt. Subtracts it again if the failure pauses the subscriber (`pauses`), or if neither the
+-- batch nor the subscriber is at fault (`is_uncounted`).
 local function note_failure(call, token, args, pauses)
   local batch = call.keys.batch(args.bid)
   if pauses or args.is_uncounted then
@@ -54,7 +54,8 @@ local function has_paused(call, args)
   return tonumber(score) == CAUSE_OF_PAUSE
 end
 
--- Puts a job back into its queue. Returns true if the failure paused the subscriber.
+-- Puts a failed job back into its queue, or deletes the job if its batch was dropped. Returns true if the failure
+-- paused the subscriber.
 local function put_back(call, token, args, pauses)
   local q, job = args.q, args.job
   if args.bid and not token then

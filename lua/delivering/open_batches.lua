@@ -170,9 +170,9 @@ function open_batches.close_full(call, token, bid)
 end
 
 -- Closes all open batches if Redis was restarted, or a replica became the master, since the last call. Redis may have
--- lost its last writes then: a batch that is stored as open may have been closed and delivered. New events in it would
--- be delivered under an id that the subscriber knows already, and ignored as a repeat. The jobs of the batches stay
--- queued, so the batches are delivered as usual.
+-- lost its last writes then: a batch that it stores as open may already have been closed and delivered. If such a batch
+-- got new events, the subscriber would ignore them, because it has already received a batch with this UID. The jobs of
+-- the batches stay queued, so workers deliver the batches as usual.
 function open_batches.close_all_after_restart(call)
   local keys, run = call.keys, redis_run.id()
   if not run or redis.call('GET', keys.batches_run()) == run then return end

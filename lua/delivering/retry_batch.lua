@@ -17,8 +17,8 @@ local jobs = include('delivering/jobs')
 local waiting = include('delivering/waiting')
 
 -- If the subscriber is failing, ends its wait (`throttled_until`), and makes `job` its probe, so that this job runs
--- next. If another job is the probe already, and is scheduled for later, it becomes a waiting job. If it is not
--- scheduled, it stays the probe, because a worker has it already or can take it.
+-- next. If another job was the probe, and is scheduled for later, that job becomes a waiting job. If it is not
+-- scheduled, a worker has it or can take it now: then it stays the probe, and `job` does not become the probe.
 local function try_first(call, token, job)
   local keys, subscriber = call.keys, call.keys.subscriber(token)
   local throttled_until, probe = unpack(redis.call('HMGET', subscriber, 'throttled_until', 'probe'))

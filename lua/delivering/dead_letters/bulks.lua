@@ -30,17 +30,17 @@ end
 local function next_letters(call, args, record)
   local keys = call.keys
   local index = args.token and keys.dead_letters_of(args.token) or keys.dead_letters_index()
-  -- If another program has overwritten the index of one subscriber (`args.token`), this index counts as empty, and the
-  -- operation goes on with the next subscriber. Without the index of all letters, the operation cannot go on, so the
-  -- error is thrown.
+  -- Another program may have overwritten an index with a key of another type. If it is the index of one subscriber
+  -- (`args.token`), it counts as empty, and the operation goes on with the next subscriber. If it is the index of all
+  -- dead letters, the error is thrown, because no other index follows.
   local function read(...)
     if not args.token then return redis.call('ZRANGEBYSCORE', ...) end
     return calls.read_or_nil('ZRANGEBYSCORE', ...) or {}
   end
   local found = {}
-  -- The last step stopped at the letter `at_id`, which died at `at_ms`. Next come the letters of the same millisecond
-  -- with larger ids. All letters of that millisecond are read, which are not many: a script call makes some 300 dead
-  -- letters at most, and only a few calls fit into a millisecond.
+  -- The last step stopped at the letter `at_id`, which died at `at_ms`. First come the letters that died in the same
+  -- millisecond and have larger ids. This reads all letters of that millisecond. They are few: one script call makes
+  -- some 300 dead letters at most, and only a few calls fit into a millisecond.
   for _, bid in ipairs(record.at_ms and read(index, record.at_ms, record.at_ms) or {}) do
     if merging.is_larger(bid, record.at_id) then found[#found + 1] = { bid, record.at_ms } end
   end
@@ -58,8 +58,10 @@ end
 --   bids    the UIDs of the next letters that match the filter
 --   state   `going` if this subscriber has more letters, `next` if another subscriber follows, otherwise `over`
 --   last    the letter after which the next step continues; only if `state` is `going`
--- Returns nothing if the owner has begun another operation, if the operation is no longer in the state `wanted`, or if
--- another worker has finished this subscriber (number `args.list_index` in the operation's list).
+-- Returns nothing in these cases:
+--   - The client or root that began this operation (`args.owner`) has begun another one since.
+--   - The operation is no longer in the state `wanted`.
+--   - Another worker has finished this subscriber, number `args.list_index` in the operation's list.
 function bulks.begin_step(call, args, wanted)
   local record = read_record(call, args, wanted)
   if not record then return end
