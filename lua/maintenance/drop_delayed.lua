@@ -18,9 +18,9 @@ local function note(call, drop)
     'dropped_to', string.format('%d', math.max(drop.to_ms, tonumber(to_ms) or 0)))
 end
 
--- Deletes at most `max_deleted` delayed events of a topic, those that are due last. Returns an entry for the reply, or
--- nothing if the topic has no delayed events or no publisher. (A sweep deletes the delayed events of a topic without a
--- publisher.)
+-- Deletes at most `max_deleted` delayed events of a topic, those that are due last. Returns how many events were
+-- deleted, and their earliest and latest due time. Returns nothing if the topic has no delayed events or no publisher.
+-- (A sweep deletes the delayed events of a topic without a publisher.)
 local function cut_down(call, topic, max_deleted)
   local publisher = topics.publisher(call, topic)
   local last = redis.call('ZRANGE', call.keys.delayed_due(topic), 0, max_deleted - 1, 'REV', 'WITHSCORES')

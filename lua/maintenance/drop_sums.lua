@@ -91,9 +91,10 @@ local function count_topics(sums, bid, list, items)
   return counts, at
 end
 
--- Adds a batch (`is_queued`) or dead letter to the sums of its subscriber. Returns a table about it for the delivery
--- log, which is empty if the list of the batch is gone; the caller then deletes the batch. Returns nothing if the batch
--- is so large that not all its events are counted yet; the caller then keeps the batch.
+-- Adds a batch (`is_queued`) or dead letter to the sums of its subscriber. Returns one of these:
+--   - a table that describes the batch for the delivery log
+--   - an empty table if the batch's list is gone. The caller then deletes the rest of the batch
+--   - nothing if the batch is so large that not all its events are counted yet. The caller then keeps the batch
 function drop_sums.note(call, sums, bid, list, is_queued)
   local items = redis.call('LRANGE', list, 0, batches.HEADER + EVENTS_PER_READ - 1)
   local token, created_ms = items[1], items[2]

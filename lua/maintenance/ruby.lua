@@ -31,7 +31,8 @@ function ruby.count_workers(call, lease_ms)
   return living, silent_ms
 end
 
--- Returns true if the batch `bid` is a stray, which is not adopted yet.
+-- Returns true if the batch `bid` is a stray (a Ruby process stored it after this bus had taken over its Redis) that
+-- this bus has not adopted yet.
 function ruby.is_stray(call, bid)
   return ruby.was_here(call) and redis.call('TYPE', call.keys.ruby_batch(bid)).ok == 'list'
 end

@@ -46,9 +46,9 @@ local function sorted_sets_of(call, q, suspect)
   return sets
 end
 
--- Removes surplus copies of a job from one list, which has `times` copies. Removes all of them if lists that were
--- looked at before have copies (`copies_found`), and all but one otherwise. Returns the number of copies in all lists
--- up to this one.
+-- Removes surplus copies of a job from one list, which has `times` copies. `copies_found` is the number of copies in
+-- the lists that were looked at before. If it is 0, one copy stays in this list, otherwise none. Returns the sum of
+-- `copies_found` and `times`.
 local function trim(list, job, times, copies_found)
   if times > 0 and (copies_found > 0 or times > 1) then
     redis.call('LREM', list, copies_found > 0 and 0 or times - 1, job)
