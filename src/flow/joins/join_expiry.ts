@@ -102,8 +102,9 @@ async function expire(parts: JoinExpiryParts, token: string): Promise<void> {
   if (on_expiry) await guard.check(partition);
   const movedUntilMs = await moveWhatIsAccepted(parts, join);
   const isFull = on_expiry && (await areFullElsewhere(join, [on_expiry.topic], settings, partitions));
-  // The topic of `on_expiry` may be in another partition, whose outboxes the script does not see. If one of them is
-  // full, the script is told that outboxes may have 0 bytes. So it takes all outboxes for full, and closes no keys.
+  // The topic of `on_expiry` may be in another partition, and the script does not see the outboxes there. If one of
+  // them is full, this function passes the script a maximum of 0 bytes for outboxes. Then the script takes all outboxes
+  // for full, and closes no keys.
   const limits = isFull ? { ...settings, maxOutboxBytes: 0 } : settings;
   const reply = await partition.runPermitted('expire_keys', {
     ...joinArguments(join, limits, partitions),

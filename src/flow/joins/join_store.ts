@@ -108,7 +108,7 @@ export async function claimTopics(
  * Returns true if one of these topics cannot take events now. The partition of a topic passes events on to subscribers
  * in other partitions through outboxes. If one of these outboxes is full, the topic takes no events. Leaves out topics
  * in the join's own partition, which the scripts check. If a partition does not answer, its topics count as free: the
- * join's partition keeps the events until it answers.
+ * join's partition keeps events for that partition until it answers.
  */
 export async function areFullElsewhere(
   { token }: Join,
@@ -136,8 +136,8 @@ export async function areFullElsewhere(
 export type JoinFigures = Pick<Recorder, 'published' | 'added' | 'joined'>;
 
 /**
- * Counts in the metrics what a script has done for a join. Logs the reason if the join was not permitted to publish
- * events about its expired keys.
+ * Adds to the metrics what a script reports about a join: completed keys, expired keys, events without a key, and
+ * published events. If the join was not permitted to publish events about its expired keys, logs the reason.
  */
 export async function noteCounted(
   parts: { recorder: JoinFigures; publicNames: PublicNames; log: Log },
@@ -158,7 +158,7 @@ type JoinReply = Pick<Reply<'expire_keys'>, 'expired' | 'published' | 'expiryRef
   unkeyed?: number;
 };
 
-/** Returns the reason why a join is not permitted to publish to a topic, worded for the owner of the join. */
+/** Returns the text that tells the client of a join why the join is not permitted to publish to a topic. */
 export function refusalText(reason: NonNullable<Reply<'join_events'>['reason']>, topic: string): string {
   if (reason === 'claimed_by_other') return `another client publishes to ${topic} now`;
   if (reason === 'replaced')

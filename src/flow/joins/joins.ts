@@ -102,7 +102,7 @@ export class Joins {
     return found.flat().sort((one, other) => (placeOf(one) < placeOf(other) ? -1 : 1));
   }
 
-  /** Leaves out joins that do not exist or cannot be read. */
+  /** Returns the reports of the joins with these tokens. Leaves out joins that do not exist or cannot be read. */
   async read(tokens: readonly string[]): Promise<JoinReport[]> {
     const reports: (JoinReport | undefined)[] = [];
     const read = (token: string) => {

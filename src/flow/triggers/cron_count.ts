@@ -13,8 +13,8 @@ export interface DayTimes {
 
 /**
  * Counts the times of an expression after `afterMs`, up to and including `upToMs`. Multiplies the numbers of hours,
- * minutes and seconds instead of finding each time, which takes 100 µs. For a thousand triggers that fire every minute,
- * finding all the times of one day without workers would take 144 s.
+ * minutes and seconds instead of finding the times one by one, which takes 100 µs for each. Example: a thousand
+ * triggers fire every minute, and no worker ran for a day. Finding all the missed times would take 144 s.
  */
 export function countBetween(times: DayTimes, zone: Zone, afterMs: number, upToMs: number): number {
   let count = 0;

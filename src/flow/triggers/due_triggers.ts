@@ -151,7 +151,7 @@ export class DueTriggers {
       return { ...trigger, ...rest, nextAt: nextMs };
     } catch (error) {
       // An error of one trigger must not stop the others. This trigger stays due (`nextAt` is `dueAt`), because another
-      // worker may be able to compute its times, for example if it knows the time zone.
+      // worker may be able to compute its times. That worker may know the time zone, for example.
       this.#tell(trigger, error);
       return { ...trigger, nextAt: trigger.dueAt, times: [], missed: 0, error: 'internal' };
     }

@@ -7,9 +7,10 @@ import { revisionOf, topicOfDefinition } from './definition.ts';
 import { allNames, placeOf, readAll, type TriggerName, triggerAt } from './stored_trigger.ts';
 
 /**
- * Maximum time between reading a moving trigger in its old partition and storing it in the new one, which refuses a
- * trigger that arrives later. This time must be well below 30 s, because the new partition remembers a removed trigger
- * only for 30 s. If partitions are slow, `finishMove` permits more time.
+ * Maximum time between reading a moving trigger in its old partition and storing it in the new one. If more time has
+ * passed, the new partition refuses the trigger. The reason: if the client deletes the trigger during the move, the new
+ * partition remembers this for only 30 s. If it accepted the trigger later, the deleted trigger would come back. So
+ * this time must be well below 30 s. If partitions are slow, `finishMove` permits more time.
  */
 const MAX_AGE_MS = 1000;
 
@@ -19,11 +20,11 @@ const MAX_AGE_MS = 1000;
  * removes it from `from`. A repeat is harmless, even by several processes at once. Does nothing if the trigger is gone
  * or not moving.
  *
- * If the home refuses the trigger, the trigger stays in `from`. Returns false if the home does not know the client.
- * Throws StorageUnavailable if the copy may be outdated (`late`): the home has removed this trigger meanwhile, or the
- * calls took too long.
+ * Returns false if the home refuses the trigger because it does not know the client, otherwise true. Throws
+ * StorageUnavailable if the home refuses the trigger because the copy may be outdated (`late`): the home has removed
+ * this trigger meanwhile, or the calls took too long. A refused trigger stays in `from`.
  *
- * Calls of `confirmed` wait until replicas have each change, before the next change is made. Otherwise a failover could
+ * Calls of `confirmed` wait until replicas have a change, before the next change is made. Otherwise a failover could
  * undo `moving`, so that both partitions fire the trigger, or could lose the copy in the home.
  */
 export async function finishMove(
@@ -61,8 +62,8 @@ export async function finishMove(
     const why = `the trigger was changed meanwhile, or ${home.master.name} took too long`;
     throw new StorageUnavailable(undefined, why);
   }
-  // If the trigger has another definition by now, it is not removed: its client may have stored a new trigger of this
-  // name.
+  // If the trigger has another definition by now, this call does not remove it: its client may have stored a new
+  // trigger of this name.
   await from.run('remove_trigger', { client, name, revision: revisionOf(definition), isNoted: true });
   return true;
 }
@@ -87,9 +88,10 @@ export async function removeDoubles(partitions: Partitions): Promise<void> {
 /** Removes a trigger from the partitions in `having` except the first that has it. */
 async function removeDouble(trigger: TriggerName, having: readonly Partition[]): Promise<void> {
   const there: { partition: Partition; revision: string }[] = [];
-  // Nothing may be removed while another process moves the trigger from the first partition to one of the others. The
-  // first gets the field `moving` before the other gets the trigger. So the first is read last: if the other had the
-  // trigger, the first has `moving` by then, or no longer has the trigger.
+  // Remove nothing while another process moves the trigger from the first partition to another one. Such a move first
+  // sets the field `moving` in the first partition, then stores the trigger in the other one, and last removes it from
+  // the first. So this loop reads the first partition last. If the other one had the trigger by then, the first has
+  // `moving`, or has no trigger any more.
   for (const partition of having.toReversed()) {
     const [stored] = await partition.command((redis, keys) =>
       readAll(redis, keys, [trigger], partition.skip),

@@ -67,8 +67,8 @@ const at = z.strictObject({ at: timeAhead });
 export const SCHEDULE = z.union([cron, every, at], { error: ({ input }) => scheduleRule(input) });
 
 /**
- * Returns the rule that a schedule breaks. If the client sent a duration or a time as a text, such as `5s`, the rule
- * says that a number of milliseconds is needed.
+ * Returns the text of the error for a bad schedule: the form that a schedule must have. If the client sent a duration
+ * or a time as a text, such as `5s`, the error says that it must be a number of milliseconds.
  */
 function scheduleRule(schedule: unknown): string {
   const given = (schedule ?? {}) as { every?: unknown; at?: unknown };

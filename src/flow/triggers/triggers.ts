@@ -100,7 +100,8 @@ export class Triggers {
       if (outcome === 'conflict') continue;
       const isUnknown = outcome === 'client_not_found' && home !== control;
       if (isUnknown && (await addCopy(control, home, trigger.client))) continue;
-      // Meanwhile another call may have put the trigger in another partition, or have removed it.
+      // The trigger is new in `home`. Meanwhile another call may have stored it in another partition too: `#keepOne`
+      // then leaves it in one of them. If another call has removed it everywhere, tries again.
       const isNewHere = outcome === 'created' || (outcome === 'changed' && isMove);
       if (isNewHere && all.length > 1 && !(await this.#keepOne(trigger, home)).stored) continue;
       return outcome;
@@ -132,10 +133,10 @@ export class Triggers {
    * Makes sure that at most one partition has the trigger. Resolves with what was found there, or in `home` if no
    * partition has the trigger. An interrupted call, or two calls at the same time, can leave the trigger in several
    * partitions:
-   * - If it has the field `moving`, it is moved to the partition of its new topic, unless the client is not known
-   *   there. If that partition already has a trigger of this name, the script `receive_trigger` decides which of the
-   *   two stays.
-   * - Otherwise it stays in the first partition, and is removed from the others.
+   * - If it has the field `moving` in one of them, this function moves it from there to the partition of its new topic,
+   *   unless that partition does not know the client. If that partition already has a trigger of this name, the script
+   *   `receive_trigger` decides which of the two stays.
+   * - Otherwise the trigger stays in the first partition, and this function removes it from the others.
    */
   async #keepOne(trigger: TriggerName, home: Partition): Promise<Found> {
     for (;;) {
@@ -145,8 +146,8 @@ export class Triggers {
       if (moving && (await this.#finishMove(trigger, moving.partition))) continue;
       const [kept = found[home.index] as Found, ...others] = there;
       if (others.length === 0) return kept;
-      // Removes only the revision that was found. If another call has moved `kept` to this partition meanwhile, `kept`
-      // must stay.
+      // Each removal names the revision that was found, and removes no other one. Otherwise it could remove the trigger
+      // that is to stay, if another call has moved that trigger to this partition meanwhile.
       const remove = ({ partition, stored }: Found) =>
         partition.run('remove_trigger', {
           ...trigger,
@@ -157,7 +158,7 @@ export class Triggers {
     }
   }
 
-  /** Returns false if there was no such trigger. */
+  /** Removes a trigger from all partitions. Returns false if none had it. */
   async remove(trigger: TriggerName): Promise<boolean> {
     const { all } = this.#partitions;
     const removeFromAll = async () => {
@@ -167,9 +168,10 @@ export class Triggers {
     };
     let found = await removeFromAll();
     if (all.length === 1) return found;
-    // One round may miss a trigger that a worker is moving from partition A to partition B: B is asked before the
-    // trigger arrives, and A after it has left. So rounds are repeated until no partition had the trigger. A trigger
-    // that is then still on its way to B is refused, because B was asked after the worker had read the trigger in A.
+    // One round may miss a trigger that a worker is moving from partition A to partition B: it asks B before the
+    // trigger arrives, and A after the trigger has left. So rounds are repeated until no partition had the trigger.
+    // After that, the trigger may still be on its way to B. But B refuses it, because B was asked to remove it after
+    // the worker had read it in A.
     while (await removeFromAll()) found = true;
     return found;
   }
