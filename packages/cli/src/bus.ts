@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { ForbiddenError, Routemaster, UnauthenticatedError } from '@routemaster/client';
 import { parseJson } from './long_numbers.ts';
 
-/** Errors of the bus begin with these words if the credentials are valid, but not permitted for this call. */
+/** The bus's text begins with these words if the credentials are valid, but not permitted for this call. */
 const RIGHT = 'the credentials are right, but ';
 
 /** Each pair has the bus's name for some credentials, and the name that users of rtm know. */
@@ -13,9 +13,9 @@ const CREDENTIALS = [
 ] as const;
 
 /**
- * Returns the text that rtm shows if the bus refuses the credentials. The bus's own text is about HTTP authentication,
- * which users of rtm do not see. The new text says which credentials the call needs: those that the bus's text names,
- * or those of a client and of root if it names none.
+ * Returns the text that rtm shows if the bus refuses the credentials. The bus's own text, `text`, is about HTTP
+ * authentication, which users of rtm do not see. The new text says which credentials the call needs: those that `text`
+ * names. If `text` names none, the new text names those of a client and of root.
  */
 function refusalText(text: string): string {
   const problem = text.startsWith(RIGHT)
@@ -29,7 +29,7 @@ function refusalText(text: string): string {
 
 /** The bus that a command calls. */
 export class Bus extends Routemaster {
-  /** The status of the last answer. Undefined if there was none yet. */
+  /** The HTTP status of the bus's last answer. Undefined before the first answer. */
   lastStatus: number | undefined;
 
   /**

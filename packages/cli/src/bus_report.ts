@@ -2,8 +2,8 @@ import { type Figures, sumOf } from './figures.ts';
 import { number } from './tables.ts';
 
 /**
- * The metrics of a bus at one moment. `atMs` is by a monotonic clock, so that setting the system clock does not distort
- * rates.
+ * The metrics of a bus at one moment. `atMs` is the moment by a monotonic clock, so the rates between two readings stay
+ * right even if somebody sets the system clock.
  */
 export interface Reading {
   atMs: number;
@@ -29,7 +29,10 @@ export interface SubscriberLine {
   paused: boolean;
 }
 
-/** Numbers of the workers that deliver. Spare workers deliver only while the other workers hang. */
+/**
+ * Numbers of the workers that deliver. `workers` does not include the spare workers, which deliver only while the
+ * others hang.
+ */
 interface WorkerCounts {
   workers: number;
   spare_workers: number;
@@ -71,14 +74,15 @@ export interface BusReport extends WorkerCounts {
 }
 
 /**
- * Returns a report of the bus. A rate is computed from the growth of a counter since `earlier`. Subscribers with the
- * lowest health come first; among equals, those whose events have waited longest.
+ * Returns a report of the bus. A rate is the growth of a counter since `earlier`, divided by the time. The subscribers
+ * with the lowest health come first. Of subscribers with equal health, those whose events have waited longest come
+ * first.
  */
 export function reportOf(now: Reading, earlier?: Reading): BusReport {
   const [lines, before] = [linesOf(now.figures), earlier && linesOf(earlier.figures)];
   const seconds = earlier ? (now.atMs - earlier.atMs) / 1000 : 0;
-  // The bus leaves out counters that are 0, so a counter that is missing in `earlier` was 0. Without `earlier`, no rate
-  // is known.
+  // In its metrics, the bus leaves out counters that are 0. So a counter that is missing in `earlier` was 0. If there
+  // is no `earlier`, the rates are unknown.
   const rate = (value: number, was = 0) => (earlier ? Math.max(0, value - was) / seconds : null);
   const [totals, were] = [totalsOf(now.figures), earlier && totalsOf(earlier.figures)];
   const subscribers = [...lines.values()].map((line) => {
@@ -108,8 +112,8 @@ export function reportOf(now: Reading, earlier?: Reading): BusReport {
 }
 
 /**
- * Returns the numbers of workers. A bus of an earlier release shows only the number of all workers, which becomes
- * `workers`.
+ * Returns the numbers of workers that deliver. A bus of an earlier release reports only how many workers there are in
+ * all: this number becomes `workers`.
  */
 export function workersOf(figures: Figures): WorkerCounts {
   if (!figures.has('delivery_workers')) return { workers: sumOf(figures, 'workers'), spare_workers: 0 };
@@ -119,7 +123,7 @@ export function workersOf(figures: Figures): WorkerCounts {
   };
 }
 
-/** Returns the numbers as text, such as `64 (+22 spare)`. */
+/** Returns the numbers of workers as text, such as `64 (+22 spare)`. */
 export function workersText({ workers, spare_workers }: WorkerCounts): string {
   return `${number(workers)}${spare_workers > 0 ? ` (+${number(spare_workers)} spare)` : ''}`;
 }
@@ -147,7 +151,7 @@ function totalsOf(figures: Figures) {
   };
 }
 
-/** Returns the number of events ever published to each topic that exists. */
+/** Returns, for each topic that exists, the number of events ever published to it. */
 function publishedOf(figures: Figures): Map<string, number> {
   const all = (figures.get('events_published_total') ?? []).map(
     ({ labels, value }) => [labels.topic ?? '', value] as const,
@@ -176,8 +180,7 @@ function linesOf(figures: Figures): Map<string, SubscriberLine> {
   const known = new Set(lines.keys());
   add('delivery_events_total', (line, value) => (line.delivered = value), 'success');
   add('delivery_batches_total', (line, value) => (line.failed = value), 'failure');
-  // The delivery counters include subscribers of which the bus stores nothing else any more. The report leaves them
-  // out.
+  // Leave out the subscribers that only the delivery counters mention: the bus stores nothing else about them any more.
   for (const subscriber of lines.keys()) if (!known.has(subscriber)) lines.delete(subscriber);
   return lines;
 }

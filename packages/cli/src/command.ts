@@ -3,7 +3,10 @@ import type { Bus } from './bus.ts';
 export interface Option {
   type: 'string' | 'boolean';
   short?: string;
-  /** What help texts show in place of the value, such as URL. Undefined for a `boolean` option, which has no value. */
+  /**
+   * The word that stands for the value of the option in help texts, such as URL. Undefined for a `boolean` option,
+   * which has no value.
+   */
   value?: string;
   help: string;
 }
@@ -11,10 +14,10 @@ export interface Option {
 export interface Call {
   args: string[];
   options: Record<string, string | boolean | undefined>;
-  /** Returns the bus that `--bus` names. `timeoutMs` is the time limit of each call. */
+  /** Returns an object that calls the bus of `--bus`. `timeoutMs` is the time limit of each call. */
   connect(options?: { timeoutMs?: number }): Bus;
   target(): Target;
-  /** Prints the value as JSON if the user gave `--json`, and otherwise the lines. */
+  /** Prints `value` as JSON if the user gave `--json`. Otherwise prints `lines`. */
   print(value: unknown, lines: Iterable<string>): void;
   /** Prints a line on stderr that the user should see, but that is not part of the output. */
   note(line: string): void;
@@ -104,8 +107,8 @@ const LISTED = 100;
 const MAX_PER_PAGE = 1000;
 
 /**
- * Returns the first entries of a listing, as many as `--limit` says. Says on stderr if there are more, or if there is
- * none.
+ * Returns the first (newest) entries of a listing, as many as `--limit` says. Prints a note on stderr if the listing
+ * has more entries, or no entry.
  */
 export async function newest<Entry>(
   call: Call,

@@ -12,7 +12,10 @@ export async function printCompletion(call: Call, commands: Commands, common: ob
   call.print({ script }, [script]);
 }
 
-/** Returns the words that may follow each beginning of a command, such as `add` and `list` after `token `. */
+/**
+ * Returns, for each beginning of a command, the words that may follow it. For example, `add` and `list` may follow
+ * `token `.
+ */
 function followers(commands: Commands): Map<string, string> {
   const following = new Map<string, Set<string>>();
   for (const { name } of commands) {
@@ -30,9 +33,9 @@ function optionsOf({ options = {} }: Command, common: readonly string[]): string
 }
 
 /**
- * Returns the branches of a shell's `case` over the words that the user has typed so far. The branch after `token`
- * offers `add` and `list`, for example. `set` returns the command by which a branch offers words: `words='add list'` in
- * bash.
+ * Returns the branches of a shell's `case` statement, one for each text that the user may have typed so far. For
+ * example, the branch for `token` offers `add` and `list`. `set` returns the shell command that offers these words:
+ * `words='add list'` in bash.
  */
 function cases(commands: Commands, common: readonly string[], set: (words: string) => string): string {
   const options = commands.map((each) => `    '${each.name} '*) ${set(optionsOf(each, common))} ;;`);

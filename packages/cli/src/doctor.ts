@@ -56,7 +56,7 @@ async function* findingsOf(call: Call): AsyncGenerator<Finding> {
   yield workersFinding(figures);
   yield* memoryFindings(figures);
   const away = partitionsAwayOf(figures);
-  // The checks below read lists from the bus, which refuses them while it cannot reach a partition.
+  // The checks below read lists from the bus. While the bus cannot reach a partition, it refuses to list anything.
   if (away.length > 0) return yield partitionsFinding(away);
   try {
     const role = await roleOf(bus);
@@ -69,7 +69,10 @@ async function* findingsOf(call: Call): AsyncGenerator<Finding> {
   }
 }
 
-/** The answer of a bus to `GET /health`. It is checked, because another server may answer 200 to everything. */
+/**
+ * The answer of a bus to `GET /health`. The doctor compares the answer with this text, because another server may
+ * answer 200 to everything.
+ */
 const HEALTHY = '{}';
 
 interface Reached {

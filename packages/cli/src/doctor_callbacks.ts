@@ -10,21 +10,22 @@ import type { Subscription } from './subscriptions.ts';
 type FullSubscription = Exclude<Subscription, { paused_at?: undefined }>;
 
 /**
- * The bus may reach a callback that this machine does not reach. Such a callback counts as fine if no delivery fails,
- * and the last delivery was within this time. If it was longer ago, the receiver may have stopped since.
+ * A callback that this machine cannot reach may be one that the bus can reach. The callback counts as fine if no
+ * delivery fails, and the bus made the last delivery within this time. If the last delivery is older, the receiver may
+ * have stopped since then.
  */
 const DELIVERED_WITHIN_MS = 60_000;
 
 /** Maximum characters of a callback, and of its answer, that are shown. */
 const MAX_SHOWN = 100;
 
-/** Maximum subscribers to examine. Only root and viewers, who see all subscribers, can have more. */
+/** Maximum subscribers to examine. A client sees only itself; root and viewers see all subscribers. */
 const MAX_EXAMINED = 20;
 
 /**
- * Yields a finding for each subscriber: how its deliveries go, and whether this machine reaches its callback. If there
- * are several subscribers, examines only those that are paused, have lost health, or have dead letters, at most
- * MAX_EXAMINED.
+ * Yields a finding for each subscriber that it examines: how the deliveries go, and whether this machine reaches the
+ * callback. A single subscriber is always examined. If there are several, only those are examined that are paused, have
+ * lost health, or have dead letters, at most MAX_EXAMINED.
  */
 export async function* callbackFindings(
   bus: Routemaster,
@@ -75,8 +76,8 @@ async function findingOf(bus: Routemaster, subscription: FullSubscription, role:
 }
 
 /**
- * True if a subscriber has accepted a delivery within DELIVERED_WITHIN_MS. Also true if the bus has tried to deliver,
- * but is of an old release without `GET /deliveries`, and so cannot say whether the subscriber accepted.
+ * True if the subscriber has accepted a delivery within DELIVERED_WITHIN_MS. If the bus is of an old release without
+ * `GET /deliveries`, true if the bus has tried to deliver within this time.
  */
 async function isDeliveredLately(
   bus: Routemaster,
@@ -89,7 +90,10 @@ async function isDeliveredLately(
   return health_points === 100 || isDelivered(bus, since, subscriber, role);
 }
 
-/** True if a subscriber has accepted a batch since `since` (ms), or if an old release of the bus cannot tell. */
+/**
+ * True if the subscriber has accepted a batch since `since` (ms). Also true if the bus is of an old release without
+ * `GET /deliveries`, which cannot tell.
+ */
 async function isDelivered(bus: Routemaster, since: number, subscriber: string, role: Role) {
   const taken = await deliveries(bus, { state: 'taken', since }, subscriber, role);
   return taken === undefined || taken.length > 0;
@@ -122,8 +126,8 @@ async function adviceOnDeadLetters(bus: Routemaster, subscriber: string, role: R
 }
 
 /**
- * Returns the end of a sentence: why the newest dead letter became one. A second sentence about the last failed attempt
- * follows if that attempt is known.
+ * Returns the end of a sentence: why the newest dead letter was buried. If the subscriber's last failed attempt is
+ * known, appends a sentence about this attempt.
  */
 async function newestDeath(bus: Routemaster, subscriber: string, role: Role): Promise<string> {
   for await (const { join, reason } of bus.deadLetters(role === 'watcher' ? { subscriber } : {})) {
@@ -137,7 +141,7 @@ async function newestDeath(bus: Routemaster, subscriber: string, role: Role): Pr
 
 /**
  * Returns what the user can do about a paused subscriber. `argument` is appended to commands: a space and the
- * subscriber's token, or nothing if the subscriber itself asks.
+ * subscriber's token, or an empty text if the user is the subscriber itself.
  */
 function adviceWhenPaused(by: FullSubscription['paused_by'], argument: string): string {
   const command = `rtm sub resume${argument}`;
@@ -155,9 +159,9 @@ interface Failure {
 }
 
 /**
- * Returns the last failed attempt to deliver a batch that is not accepted: one that is `retrying`, `in_flight` or
- * `dead`. Returns `none` if no attempt failed. Returns undefined if the bus refuses the question, as an old release
- * without `GET /deliveries` does.
+ * Returns the last failed attempt to deliver a batch that the subscriber has not accepted. Such a batch is `retrying`,
+ * `in_flight` or `dead`. Returns `none` if no attempt failed. Returns undefined if the bus refuses `GET /deliveries`,
+ * as an old release does.
  */
 async function lastFailure(
   bus: Routemaster,

@@ -4,13 +4,16 @@ import { number, timeOf } from './tables.ts';
 
 type Drops = NonNullable<Subscription['dropped']>;
 
-/** Drops are reported for this long. If the subscriber has not been told of them by then, they are still reported. */
+/**
+ * The doctor reports a subscriber's drops for this long after the last drop. After this time, it reports them only if
+ * the bus has not yet told the subscriber about all of them.
+ */
 const REPORTED_MS = 86_400_000;
 
-/** Maximum subscribers that are listed, and maximum topics that are listed for each. */
+/** Maximum subscribers that the finding lists, and maximum topics that it lists. */
 const MAX_LISTED = 5;
 
-/** Yields a finding if the bus has dropped events of a subscriber lately for want of memory. */
+/** Yields a finding if the bus has lately dropped events of a subscriber because memory ran short. */
 export function* dropFindings(shown: readonly Subscription[], role: Role): Generator<Finding> {
   const lossy = shown
     .flatMap(({ subscriber, dropped }) => (dropped && isReported(dropped) ? [{ subscriber, dropped }] : []))
@@ -31,8 +34,9 @@ export function* dropFindings(shown: readonly Subscription[], role: Role): Gener
 }
 
 /**
- * The time of the last drop, `last_at`, is null if an old release of the bus dropped the events, and missing if the bus
- * still runs that release. Such drops are reported only while the subscriber has not been told of them.
+ * If an old release of the bus dropped the events, the time of the last drop is unknown: `last_at` is null or, while
+ * the bus still runs that release, missing. Such drops are reported only until the bus has told the subscriber about
+ * them.
  */
 function isReported({ last_at, untold }: Drops): boolean {
   return untold > 0 || (last_at ?? 0) > Date.now() - REPORTED_MS;
@@ -49,8 +53,8 @@ function whenOf({ last_at, from, to }: Drops): string {
 const TEST_TOPIC = 'routemaster_test';
 
 /**
- * Returns the topics that lost the most events. Leaves out TEST_TOPIC, and the empty name under which the bus counts
- * events whose topic it could not read.
+ * Returns the names of the topics that lost the most events. Leaves out TEST_TOPIC, and the empty name under which the
+ * bus counts events whose topic it could not read.
  */
 function topicsOf({ topics }: Drops): string {
   const sorted = Object.entries(topics).sort(([, one], [, other]) => other - one);

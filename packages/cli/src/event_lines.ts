@@ -57,8 +57,8 @@ export async function* chunksOf(input: AsyncIterable<Buffer | string>): AsyncGen
       continue;
     }
     const lines = decode(decoder, piece).split('\n');
-    // Only the new piece is searched for line breaks. If `rest` were searched too, the time for a line would grow with
-    // the square of its length.
+    // Only `piece` is searched for line breaks, and not `rest`, the beginning of an unfinished line. If `rest` were
+    // searched again with each piece, the time for a line would grow with the square of its length.
     lines[0] = rest + lines[0];
     rest = lines.pop() ?? '';
     for (const line of lines) {
@@ -73,7 +73,10 @@ export async function* chunksOf(input: AsyncIterable<Buffer | string>): AsyncGen
   if (chunk.lines.length > 0) yield take();
 }
 
-/** Yields the pieces of an input. Also yields undefined if the next piece has not come by the time `dueMs()`. */
+/**
+ * Yields the pieces of an input. If the clock reaches `dueMs()` while the next piece is awaited, yields undefined
+ * before this piece.
+ */
 async function* orPauses<Piece>(
   input: AsyncIterable<Piece>,
   dueMs: () => number,
@@ -82,8 +85,8 @@ async function* orPauses<Piece>(
   try {
     for (;;) {
       const next = pieces.next();
-      // The input may fail while a pause is yielded, before `next` is awaited. Without this `catch`, Node would then
-      // end the process because of an unhandled rejection.
+      // If the input fails while the caller handles the `undefined` that is yielded below, nobody awaits `next` yet.
+      // Without this `catch`, Node would then end the process because of an unhandled rejection.
       next.catch(() => {});
       const waitMs = Math.max(0, dueMs() - performance.now());
       if (waitMs < Number.POSITIVE_INFINITY && !(await settlesWithin(waitMs, next))) yield undefined;
@@ -112,10 +115,10 @@ function decode(decoder: TextDecoder, piece?: Buffer | string): string {
 }
 
 /**
- * Throws Failure unless the line is one JSON object. The bus cannot check this, because rtm sends it the lines joined
- * by commas: the bus would accept a line with two events (`{…},{…}`), and an event that is broken into two lines. Also
- * throws Failure for a timestamp of ten digits, as the client library does: it is in seconds, but the bus would read
- * milliseconds, a date in 1970.
+ * Throws Failure unless the line is one JSON object. The bus cannot check this, because rtm joins the lines by commas:
+ * the bus would accept a line with two events (`{…},{…}`), and an event that is broken into two lines. Also throws
+ * Failure for a timestamp of ten digits, as the client library does. Such a timestamp is in seconds, but the bus would
+ * take it for milliseconds: a date in 1970.
  */
 function checkEvent(line: string, number: number): void {
   let value: unknown;

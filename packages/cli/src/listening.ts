@@ -122,9 +122,9 @@ async function listenAt(port: number, server: Server): Promise<void> {
 }
 
 /**
- * The receiver to which events are forwarded. `authorization` has the user name in the URL that the user gave. This
- * should be the subscriber's `uuid`: the bus sends it as the user name with each delivery, and a receiver may refuse
- * deliveries without it.
+ * The receiver to which `rtm listen` forwards events. `authorization` is a header with the user name from the URL of
+ * `--forward-to`. This user name should be the subscriber's `uuid`: the bus sends the `uuid` with each delivery, and a
+ * receiver may refuse deliveries without it.
  */
 interface Forwarding {
   url: string;
@@ -139,7 +139,7 @@ function targetOf(text: string | undefined): Forwarding | undefined {
     );
   const url = new URL(text);
   const user = decodeURIComponent(url.username);
-  // `fetch` refuses a URL with a user name, so the Authorization header carries it.
+  // `fetch` refuses a URL with a user name, so the Authorization header carries the user name.
   url.username = '';
   url.password = '';
   const authorization = user === '' ? undefined : `Basic ${Buffer.from(`${user}:x`).toString('base64')}`;

@@ -29,7 +29,7 @@ export function parseJson(text: string): unknown {
   return JSON.parse(marked);
 }
 
-/** Returns a value as JSON, with the digits of the long numbers that `parseJson` has read. */
+/** Returns a value as JSON. Long numbers get all the digits back that they had when `parseJson` read them. */
 export function jsonText(value: unknown): string {
   return JSON.stringify(value).replace(MARKED, '$1');
 }

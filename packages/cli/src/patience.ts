@@ -13,9 +13,9 @@ interface Waiting {
 }
 
 /**
- * Writes a line on stderr if, after a second, the bus cannot be reached or temporarily refuses calls. Without this
- * line, the user would see nothing while calls are repeated. The line is written even if stderr is no terminal, because
- * the log of a CI job should have it too.
+ * After a second, writes a line on stderr if the bus cannot be reached or temporarily refuses calls. Without this line,
+ * the user would see nothing while calls are repeated. The line is written even if stderr is no terminal, because the
+ * log of a CI job should have it too.
  */
 export function sayIfRepeated({ bus, url, timeoutMs }: Waiting, stderr: NodeJS.WriteStream): void {
   setTimeout(async () => {

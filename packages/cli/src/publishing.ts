@@ -4,7 +4,9 @@ import { type Call, textOption, UsageError } from './command.ts';
 import { publishLines } from './publishing_lines.ts';
 import { noteNoSubscriber } from './subscriptions.ts';
 
-/** The event types of the API. The keys are their names in the Ruby tool `rtm`; this tool takes both. */
+/**
+ * The event types of the API. The keys are their names in the Ruby tool `rtm`. This tool takes both names of a type.
+ */
 const TYPES = {
   created: 'create',
   updated: 'update',

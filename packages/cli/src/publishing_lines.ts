@@ -95,8 +95,8 @@ export async function publishLines(call: Call, file: string): Promise<void> {
     for await (const chunk of chunksOf(input)) {
       await underWay;
       underWay = publisher.post(topic, chunk, ({ lines, bytes }) => progress.add(lines.length, bytes));
-      // The request may fail before `underWay` is awaited, while the next chunk is still being read. The reading then
-      // stops immediately, because a pipe may give the next line much later.
+      // The request may fail while the next chunk is still being read. Then stop reading immediately: if the input is a
+      // pipe, the next line may come much later.
       underWay.catch(() => failed.abort());
     }
     await underWay;

@@ -93,7 +93,10 @@ export async function showSubscription(call: Call): Promise<void> {
   throw new Failure('subscriber_not_found', advice);
 }
 
-/** Pauses the subscriber with the given token. If no token is given, pauses the client whose credentials are used. */
+/**
+ * Pauses the subscriber with the given token. If no token is given, the bus pauses the client whose credentials are
+ * used.
+ */
 export async function pauseSubscription(call: Call): Promise<void> {
   const [token] = call.args;
   const bus = call.connect();
@@ -110,7 +113,9 @@ export async function resumeSubscription(call: Call): Promise<void> {
     : bus.resumeSubscriber(token).catch(adviseOn(bus, token)));
 }
 
-/** If the error is a ForbiddenError, throws a Failure that asks root for a TOKEN. Otherwise throws the given error. */
+/**
+ * If the error is a ForbiddenError, throws a Failure that tells root to give a TOKEN. Otherwise throws the given error.
+ */
 function refuseRoot(error: Error): never {
   if (!(error instanceof ForbiddenError)) throw error;
   throw new Failure(error.code, 'only a client can leave TOKEN out; root must give the TOKEN of a client');

@@ -14,8 +14,8 @@ type Entry = Calls['GET /tail']['answer'][number];
  */
 const LOOK_EVERY_MS = 1000;
 /**
- * Maximum number of topics, which is the number that the bus watches at a time. With more, each request for one topic
- * would end the watch of another topic, and events would be missing.
+ * Maximum number of topics. The bus watches no more topics than this at a time. If rtm asked for more, each request for
+ * one topic would end the watch of another topic, and events would be missing.
  */
 const MAX_TOPICS = 20;
 
@@ -25,7 +25,10 @@ interface Watch {
   seen: readonly Entry[];
 }
 
-/** Prints the events that the bus accepts, until Ctrl-C. Says on stderr what the bus leaves out. */
+/**
+ * Prints events that the bus accepts, until Ctrl-C. The bus shows only some of them, such as the first 25 of each
+ * second and web process. Notes on stderr say which events are left out.
+ */
 export async function tail(call: Call): Promise<void> {
   const topics = [...new Set(call.args)];
   if (topics.length > MAX_TOPICS)

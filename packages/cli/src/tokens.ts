@@ -65,8 +65,9 @@ async function unknownClient(bus: Routemaster, token: string): Promise<string | 
 }
 
 /**
- * Returns a sentence that says where to find the right token if no client has this one. Returns undefined if a client
- * has it, or if the clients cannot be listed: only root and viewers may list them.
+ * Returns undefined if a client has this token. If no client has it, returns a sentence that says where to find the
+ * right token. Also returns undefined if listing the clients fails, for example because the caller is neither root nor
+ * a viewer.
  */
 export function hintOnToken(bus: Routemaster, token: string): Promise<string | undefined> {
   return unknownClient(bus, token).catch(() => undefined);

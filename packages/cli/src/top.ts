@@ -10,8 +10,9 @@ const REFRESH_MS = 2000;
 const METRICS_TIMEOUT_MS = 5000;
 /**
  * Time between the two readings of the metrics from which a rate is computed. By default, each process of the bus
- * updates its counters every five seconds, so about two updates lie between the readings. With only four seconds
- * between them, it would be one update or none, and the rate would jump between too high and 0.
+ * updates its counters every five seconds. So between the readings, each counter is updated about twice. With readings
+ * four seconds apart, a counter would be updated once or never between them, and the rate would jump between too high
+ * and 0.
  */
 const RATES_OVER_MS = 10_000;
 /**
@@ -26,8 +27,8 @@ const LEAVE = '\x1b[?25h\x1b[?1049l';
 const [HOME, CLEAR_LINE, CLEAR_BELOW] = ['\x1b[H', '\x1b[K', '\x1b[J'];
 
 /**
- * Shows a report of the bus every two seconds until Ctrl-C: on a terminal as a full screen, with --json as a line. With
- * --once, or with neither a terminal nor --json, shows only one report.
+ * Shows a report of the bus every two seconds until Ctrl-C: on a terminal as a full screen, with --json as a line of
+ * JSON. With --once, or with neither a terminal nor --json, shows only one report.
  */
 export async function top(call: Call): Promise<void> {
   const { options, streams } = call;
@@ -61,15 +62,16 @@ export async function top(call: Call): Promise<void> {
 }
 
 /**
- * Number of values at the end of GET /history that are searched for the present rate of a metric. The last value alone
- * could be null, because the bus may not have sampled it yet.
+ * The present rate of a metric is the newest value of its history that is not null. Only this many values are searched:
+ * the last value alone may be null, because the bus may not have sampled it yet.
  */
 const NEWEST_VALUES = 3;
 
 /**
- * Adds to a report the rates of the bus, and its busiest topics. Two more calls get them, because one reading of the
- * metrics gives no rates. If these calls fail, as with an earlier release of the bus, the rates are null and no topics
- * are listed. The rate of failed deliveries is always null, because the bus keeps no history of it.
+ * Adds the present rates of the bus, and its busiest topics, to a report. Two more calls get them, because one reading
+ * of the metrics gives no rates. If these calls fail, as with an earlier release of the bus, the rates are null and no
+ * topics are listed. The rate of failed deliveries is always null: the bus keeps a history of failed events, but not of
+ * failed deliveries.
  */
 async function withRatesOf(bus: Routemaster, report: BusReport): Promise<BusReport> {
   const unlessUnknown = (error: Error) => {
@@ -122,8 +124,9 @@ async function* reportsOf(
       // The next request comes two seconds after this failure, so that a bus in trouble gets a rest.
       dueAtMs = performance.now();
     }
-    // A request is due two seconds after the last one was due, not two seconds after its answer. Otherwise the five
-    // requests of a rate could take eleven seconds instead of ten.
+    // A request is due two seconds after the last one was due, not two seconds after its answer. A rate is computed
+    // from the first and the last reading of ten seconds (RATES_OVER_MS). If each answer delayed the next request,
+    // these readings could be eleven seconds apart.
     dueAtMs = Math.max(dueAtMs + REFRESH_MS, performance.now());
     const pauseMs = Math.max(0, dueAtMs - performance.now());
     await sleep(pauseMs, undefined, { signal: interrupted }).catch(() => {});

@@ -16,9 +16,9 @@ const COLUMNS: readonly { head: string; rank: number; cell: (line: Subscriber) =
   { head: 'MEMORY', rank: 7, cell: (line) => (line.bytes === null ? null : bytes(line.bytes)) },
 ];
 /**
- * A table that is too wide for the terminal is narrowed in steps. First, names of subscribers are shortened, to
- * MIN_NAME_WIDTH at least. Then columns of a rank above MAIN_RANK are left out. Then names are shortened to
- * MIN_NAME_WIDTH_OF_MAIN. At last, more columns are left out.
+ * If the table is too wide for the terminal, names of subscribers are shortened, but not below MIN_NAME_WIDTH. If the
+ * table is still too wide, columns are left out, the highest rank first. When only the columns up to rank MAIN_RANK are
+ * left, names may be shortened to MIN_NAME_WIDTH_OF_MAIN before more columns are left out.
  */
 const MIN_NAME_WIDTH = 20;
 const MAIN_RANK = 4;

@@ -9,7 +9,7 @@ export function causeOf(error: unknown): { code: string; message: string } {
   const { code = cause.name, message } = cause;
   // The message of OpenSSL is replaced, because it has internal numbers, names of source files and a line break.
   if (code === 'ERR_SSL_WRONG_VERSION_NUMBER') return { code, message: NO_TLS };
-  // For a forbidden port, `fetch` throws this error, which has no code.
+  // For a port that it forbids, `fetch` throws an error with this message and without a code.
   if (message === 'bad port')
     return {
       code: 'BAD_PORT',

@@ -1,6 +1,9 @@
 import { COMMANDS } from './commands.ts';
 
-/** For every three typed characters, one error is forgiven: one in a name of five characters, two in a name of six. */
+/**
+ * For every three characters of what the user typed, one typing error is forgiven: one in a name of five characters,
+ * two in a name of six.
+ */
 const LETTERS_PER_ERROR = 3;
 
 const HELP = 'rtm help lists all commands.';

@@ -3,7 +3,7 @@ import { buffer } from 'node:stream/consumers';
 import { createReceiver } from '@routemaster/receiver';
 import { type Call, Failure, textOption, UsageError } from './command.ts';
 
-/** Checks the signature of a delivery, as a receiver would. Prints that it is genuine, or throws Failure. */
+/** Checks the signature of a delivery, as a receiver would. Prints that the delivery is genuine, or throws Failure. */
 export async function verify(call: Call): Promise<void> {
   const [secret, headersFile, bodyFile] = ['secret', 'headers', 'body'].map((name) => textOption(call, name));
   if (secret === undefined || headersFile === undefined || bodyFile === undefined) {
@@ -34,8 +34,8 @@ function refuseMalformed(signingSecret: string): void {
 }
 
 /**
- * Returns a remark if a secret lacks its prefix. The secret is tried all the same, because the check does not need the
- * prefix.
+ * Returns a remark if a secret lacks its prefix, and otherwise an empty text. A missing prefix is no error, because the
+ * signature can be checked without the prefix.
  */
 function doubtAbout(secret: string): string {
   if (/^wh(sec|pk)_/.test(secret)) return '';
