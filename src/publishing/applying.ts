@@ -10,9 +10,9 @@ import { bytesOf, headOf, MAX_BYTES } from './outbox_list.ts';
 import { countPublished, type PublishRecorder } from './publication.ts';
 
 /**
- * Maximum time that an outbox job waits for a partition to apply entries, which normally takes milliseconds. Without
- * this limit, a partition that hangs delays all: while three of eight Redises hung, events between two healthy ones
- * took 10.7 s (p99).
+ * Maximum time that an outbox job waits until a partition has applied entries, which normally takes milliseconds.
+ * Without this limit, one partition that hangs delays the entries for all others. While three of eight Redises hung,
+ * events between two healthy ones took 10.7 s (p99).
  */
 const PATIENCE_MS = 500;
 
@@ -84,8 +84,8 @@ export class Applying {
     for (let left = entries; left.length > 0; ) {
       const applying = this.#send(to, { source: String(home.index), entries: left }, alone);
       const { last, marksRemoved } = inTime ? await this.#inTime(to, applying) : await applying;
-      // A caller without `inTime` may be deleting a topic. It must wait until the marks of the topic (notes that other
-      // partitions have subscribers of it) are removed, because only then is the topic gone.
+      // A caller without `inTime` may be deleting a topic. The topic is gone only when its marks, the notes that other
+      // partitions have subscribers of the topic, are removed. So wait for their removal.
       if (!inTime) await marksRemoved;
       left = left.filter((entry) => headOf(entry).number > last);
     }
@@ -120,22 +120,22 @@ export class Applying {
     countPublished(recorder, reply.published);
     for (const refusal of reply.refused)
       log.error(refusal, 'a join may not publish to its topic any more; its events are dropped');
-    // Do not wait for the removal. It takes place in the homes of the topics (the partitions where they are stored),
-    // and a home that hangs would delay the outboxes of healthy partitions.
+    // Do not wait here until the marks are removed. A mark is in the home of its topic (the partition where the topic
+    // is stored), and a home that hangs would delay the outboxes of healthy partitions.
     const marksRemoved = this.#removeMarks(partition, reply.mayBeUnused);
     return reply.applied.map((last) => ({ last, marksRemoved }));
   }
 
   /**
-   * Checks `topics`, which seem to have no subscribers left in `partition`. If a topic has none, its home (the
-   * partition where it is stored) stops sending the events of the topic to `partition`.
+   * Checks `topics`, which seem to have no subscribers left in `partition`. If a topic has none there, the topic's home
+   * (the partition where the topic is stored) stops sending the events of the topic to `partition`.
    */
   #removeMarks(partition: Partition, topics: readonly string[]): Promise<void> {
     const { marks, log } = this.#parts;
     const removed = topics.length > 0 ? marks.refresh(partition, topics) : Promise.resolve();
     removed.catch((error) => {
-      // If Redis was away or full, nothing is logged: the bus tries to remove the mark again when the topic has new
-      // events.
+      // If Redis was away or full, nothing is logged, because the bus tries again to remove the mark when the topic has
+      // new events.
       if (isPassing(error)) return;
       const about = { err: error, ...failureOf(error) };
       log.error(about, 'the mark of a topic without subscribers cannot be removed');

@@ -16,7 +16,10 @@ const COPIES_PER_EVENT = 50;
  * subscribers made a Redis with a limit of 256 MB grow to 1.2 GB.
  */
 const MAX_OF_PUBLICATION = MAX_COPIES.publication;
-/** Time for which a count of a topic's subscribers is fresh enough for checking a publication. */
+/**
+ * A count of a topic's subscribers is fresh for this long. If the count is older, the subscribers are counted again
+ * before a publication of many events is checked.
+ */
 const FRESH_MS = 1000;
 /**
  * A publication with at most this many events need not wait for a fresh count of its topic's subscribers. Such a
@@ -50,8 +53,8 @@ export class Copies {
   }
 
   /**
-   * Throws body_too_large if a publication makes too many copies (events × subscribers). Asks Redis only if in doubt.
-   * `bytes` is the result of `bytesOf`. Never refuses:
+   * Throws body_too_large if a publication makes too many copies (events × subscribers). Asks Redis for the number of
+   * subscribers only if the answer can matter. `bytes` is the result of `bytesOf`. Never refuses:
    * - a single event, because the publisher cannot divide it;
    * - a repeat (its idempotency key was used before), because Redis does not store it again.
    */
@@ -88,8 +91,8 @@ export class Copies {
   }
 
   /**
-   * Throws body_too_large, unless the publication is a repeat: its idempotency key was used before. A repeat may be
-   * sent to Redis, which does not store it again.
+   * Throws body_too_large, unless the publication is a repeat: its idempotency key was used before. Redis may get a
+   * repeat, because Redis does not store it again.
    */
   async #refuseUnlessKnown(publication: Counted, bytes: number): Promise<void> {
     const { topic, idempotency, events } = publication;

@@ -76,7 +76,10 @@ function maxSizeIn({ limits: { maxEventDataBytes } }: EventBody): MaxSize {
   };
 }
 
-/** Checks parsed events, and appends them to `events`, which it returns. Throws if there are none, or too many. */
+/**
+ * Checks parsed events and appends them to `events`, which it returns. Throws bad_event if one of them is wrong or
+ * `values` is empty, and body_too_large if `events` would get more than MAX_EVENTS.
+ */
 function readAll(values: readonly unknown[], events: ReadEvent[], body: EventBody): ReadEvent[] {
   if (values.length === 0) throw new BusError('bad_event', 'there are no events in the body');
   if (events.length + values.length > MAX_EVENTS) {

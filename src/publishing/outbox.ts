@@ -6,9 +6,9 @@ import { ReadingPace } from './reading_pace.ts';
 
 /**
  * How the sending of outbox entries has ended:
- * - `ended`: no entry was left, and the job that sent them is deleted;
+ * - `ended`: no entry was left, and the job that sent the entries is deleted;
  * - `left`: entries may be left, because the caller asked to stop;
- * - `lost`: no entry was left, but the worker no longer holds the job.
+ * - `lost`: no entry was left, but the worker no longer held the job, and so did not delete it.
  */
 export type MoveEnd = 'ended' | 'left' | 'lost';
 
@@ -56,9 +56,9 @@ export class Outbox {
     for (;;) {
       const { entries, ended } = await list.read();
       if (entries.length === 0) return ended ? 'ended' : 'lost';
-      // Check the signal only after the read, because the read also removes the entries that were applied. If Redis is
-      // full, finding out how few entries it can take may last a whole run of the job. If the run then ended without a
-      // read, the next run would begin with the same entries.
+      // Check the signal after the read, not before, because the read also removes the entries that `to` has just
+      // applied. If Redis is full, trying smaller and smaller parts of the entries can take a whole run of the job. If
+      // the run ended before the read, the next run would try the same entries again.
       if (signal?.aborted) return 'left';
       list.done(await this.#applyAside(home, to, entries, { inTime: holder !== undefined }));
     }
@@ -76,8 +76,8 @@ export class Outbox {
     while (applied < last) {
       await this.emptyAside(home, to.index);
       const { entries, behind } = await list.read();
-      // Partitions in `behind` must first apply the entries that are set aside for them, as `to` has just done. If `to`
-      // is in `behind` nevertheless, another process has set more entries aside, so begin again.
+      // `behind` has the partitions that must first apply the entries set aside for them, as `to` has just done. If
+      // `to` is in `behind` all the same, another process has set more entries aside meanwhile. Then begin again.
       if (behind.includes(to.index)) continue;
       if (entries.length === 0) return;
       const failed = await this.#applyInAll(home, entries, behind, to.index);
@@ -88,9 +88,10 @@ export class Outbox {
   }
 
   /**
-   * Sends each partition its entries, and waits until the partition has applied them. Waits at most PATIENCE_MS, but
-   * without limit for the partition `awaited`. Skips the partitions in `behind`, which must first apply the entries
-   * that are set aside for them. Resolves with the error of each partition that has failed.
+   * Sends each partition its entries, and waits until all of these partitions have applied them. For each partition,
+   * waits at most PATIENCE_MS; only for the partition `awaited`, waits without limit. Skips the partitions in `behind`,
+   * which must first apply the entries that are set aside for them. Resolves with the error of each partition that has
+   * failed.
    */
   async #applyInAll(
     home: Partition,
@@ -113,9 +114,9 @@ export class Outbox {
   }
 
   /**
-   * Makes the partition `to` apply entries that are set aside for it, and resolves with the applied ones. Applying one
-   * MB takes several MB of memory. So if the Redis of `to` is too full for all entries, tries the first half, and so
-   * on. Throws StorageFull if a single entry is too much.
+   * Makes the partition `to` apply `entries`, which are set aside for it, and resolves with the entries that it has
+   * applied. Applying one MB takes several MB of memory. So if the Redis of `to` is too full for all entries, tries
+   * only the first half, then the first quarter, and so on. Throws StorageFull if Redis is too full for a single entry.
    */
   async #applyAside(
     home: Partition,

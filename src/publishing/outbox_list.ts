@@ -17,8 +17,9 @@ export interface OutboxHolder {
 }
 
 /**
- * A list of outbox entries in the partition `home`: its outbox or, with `aside`, the list of the entries that are set
- * aside for the partition with this index. `holder` is the worker that empties the list as its job.
+ * A list of outbox entries in the partition `home`. Without `aside`, the list is the outbox of `home`. With `aside`,
+ * the index of another partition, it is the list of the entries that are set aside for that partition. `holder` is the
+ * worker that empties the list as its job.
  */
 export class OutboxList {
   readonly #home: Partition;
@@ -50,9 +51,9 @@ export class OutboxList {
   }
 
   /**
-   * Notes that the given entries, the first ones of the list, are done. Partitions in `late` have not applied them yet,
-   * and all others have. The next read removes the entries from the list, and sets copies aside for the late
-   * partitions, so that no other partition has to wait for these.
+   * Notes that the given entries, the first ones of the list, are done. All partitions have applied them, except those
+   * in `late`. The next read removes the entries from the list, and sets copies of them aside for the partitions in
+   * `late`. So no other partition has to wait for these partitions.
    */
   done(entries: readonly Buffer[], late: readonly number[] = []): void {
     const last = headOf(entries.at(-1) as Buffer).number;

@@ -24,7 +24,7 @@ export class ReadingPace {
   /** Waits until the outbox of the partition `index` may be read again. The last read has found `entries` entries. */
   async pause(index: number, entries: number, signal: AbortSignal): Promise<void> {
     const isBusy = this.#loadWith(index, entries) >= BUSY;
-    // If the read found MAX_ENTRIES, more are probably waiting already.
+    // Do not pause if the read found MAX_ENTRIES: more entries are probably waiting already.
     if (!isBusy || entries >= MAX_ENTRIES) return;
     await sleep(READ_EVERY_MS - (clock.monotonicMs() % READ_EVERY_MS), signal);
   }

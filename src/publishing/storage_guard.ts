@@ -21,8 +21,8 @@ export class StorageGuard {
   readonly #limits: MemoryLimits;
   readonly #onFull: (aboveMark: readonly Partition[]) => void;
   /**
-   * When the shortage of each partition began: the time (ms) of the first measurement that found its Redis above the
-   * high mark. A partition without a shortage has no entry. The key is the index of the partition.
+   * By index of the partition: since when (ms) all measurements have found the partition's Redis above its high mark. A
+   * partition has no entry if the last measurement found its Redis below the mark.
    */
   readonly #aboveMarkSinceMs = new Map<number, number>();
   #maxBytes = 0;
@@ -55,8 +55,8 @@ export class StorageGuard {
 
   /**
    * The lowest memory limit of a partition (bytes): the limit of its Redis, divided by the number of partitions there.
-   * It is 0 when `maxBytes` is 0. A client's quota is a part of this limit. So a client cannot fill more of a Redis by
-   * using several of its partitions.
+   * It is 0 when `maxBytes` is 0. A client's quota in each partition is a part of this limit. So all quotas of a client
+   * in one Redis together stay a part of the limit of this Redis.
    */
   get maxBytesOfPartition(): number {
     if (!this.#isFresh) void this.#sharedMeasuring();
