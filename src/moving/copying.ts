@@ -16,8 +16,9 @@ type Writes = Map<Partition, Command[]>;
 const CLIENTS_PER_CALL = 300;
 
 /**
- * Copies the keys of a bus with one partition into a bus with several, in groups. Yields the number of keys in each
- * group. After an interrupted move, the next run copies all of them again, which does no harm.
+ * Copies the keys of a bus with one partition into a bus with several. Yields several times: each time the number of
+ * keys that were done since the last time. After an interrupted move, the next run copies all keys again, which does no
+ * harm.
  */
 export async function* copyKeys(moving: Moving): AsyncGenerator<number> {
   const { source, target } = moving;
@@ -32,8 +33,8 @@ export async function* copyKeys(moving: Moving): AsyncGenerator<number> {
 }
 
 /**
- * Stores totals in each partition: the number of records in all delivery logs and, for each of these clients, the
- * number and the bytes of its delayed events.
+ * Stores totals in each partition: the number of records in all delivery logs and, for each of `clients`, the number
+ * and the bytes of its delayed events.
  */
 async function addUp({ all }: Partitions, clients: readonly string[]): Promise<void> {
   for (const partition of all) {

@@ -44,8 +44,8 @@ export type Comparison = { what: string; source: number; target: number }[];
 
 /**
  * Copies a stopped bus with one partition into a bus with several. The source keeps its data, and gets the key `move`,
- * so that no process starts on the source. If the move was interrupted, copies everything again. Throws BootError if a
- * person must act.
+ * so that no process starts on the source. If an earlier run was interrupted, copies everything again. Throws BootError
+ * if a person must act.
  */
 export function move(parts: Move): Promise<Comparison> {
   return moveAll(parts).catch((error: unknown) => explain(error, parts.source));
@@ -104,8 +104,8 @@ async function moveAll(parts: Move): Promise<Comparison> {
 }
 
 /**
- * Returns evidence that the source is still in use: a number that has changed since `before`, or running processes.
- * Undefined if there is none.
+ * Returns a text that shows that the source is still in use: a number of keys or elements that has changed since
+ * `before`, or the number of running processes. Returns undefined if nothing shows this.
  */
 async function changeOf(partitions: Partitions, before: KeyCounts): Promise<string | undefined> {
   const changed = compare(before, await countKeys(partitions)).find((each) => each.source !== each.target);
