@@ -12,7 +12,7 @@ last.
 local calls = include('store/calls')
 local sizes = include('delivering/sizes')
 
--- Reading 100 subscribers takes Redis 0.7 ms, and 3.5 ms if all of them have long queues.
+-- Reading the figures of 100 subscribers takes Redis 0.7 ms, and 3.5 ms if all of them have long queues.
 local SUBSCRIBERS_PER_CALL = 100
 
 local function figures_of(call, token)

@@ -33,8 +33,8 @@ local function same(entry, figures)
   return #entry == #figures + 1
 end
 
--- Creates a history, with the figures of the last sample as its first entry. Does nothing if the history exists, or if
--- `figures` is empty.
+-- Creates a history. Its first entry has `figures`: those of the topic, the subscriber or the bus at the last sample.
+-- Does nothing if the history exists, or if `figures` is empty.
 local function begin(history, slot, figures)
   if #figures == 0 or redis.call('EXISTS', history) == 1 then return end
   redis.call('RPUSH', history, cmsgpack.pack({ slot, unpack(figures) }))
