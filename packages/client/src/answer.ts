@@ -70,8 +70,8 @@ function withoutDocument({ status, headers, text }: Answer, path: string): strin
 }
 
 /**
- * Returns the wait (ms) that the header Retry-After asks for in seconds or by a date (RFC 9110). Returns undefined if
- * it asks for none.
+ * Returns the wait (ms) that the header Retry-After asks for: a number of seconds, or a date (RFC 9110). Returns
+ * undefined if there is no such header, or it cannot be read.
  */
 function readRetryAfter(header: string | null): number | undefined {
   if (header === null) return undefined;

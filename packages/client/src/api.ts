@@ -26,9 +26,9 @@ type Rotation = CallInput<'POST /api_tokens/:token/secret'>['body'];
 /** The calls of the API except publishing. docs/api.md of the bus says what each call does, and who may make it. */
 export abstract class Api extends AnyCall {
   /**
-   * Subscribes the client, or changes its subscription. The `topics` replace those of an earlier call. The `uuid` must
-   * be given each time. Any other setting keeps its value if it is left out. Resolves with the signing key if the bus
-   * made one.
+   * Subscribes the client, or changes its subscription. The `topics` replace those of an earlier call. If `uuid` is
+   * left out, it becomes the user name in the `callback`, or empty. Any other setting that is left out keeps its value.
+   * Resolves with the signing key if the bus made one.
    */
   subscribe(subscription: CallInput<'POST /subscription'>['body'], options?: CallOptions) {
     return this.call('POST /subscription', { body: subscription }, options);
@@ -177,7 +177,7 @@ export abstract class Api extends AnyCall {
     return this.call('GET /deliveries/:id', { params: { id } }, options);
   }
 
-  /** Delivers now a batch that waits for more events or for its next attempt. */
+  /** Makes the bus deliver a batch at once, although the batch still waits for more events or for its next attempt. */
   retryDelivery(id: string, options?: CallOptions) {
     return this.call('POST /deliveries/:id/retry', { params: { id } }, options);
   }
@@ -212,7 +212,7 @@ export abstract class Api extends AnyCall {
     return this.list('GET /api_tokens', options);
   }
 
-  /** Resolves with the client and its secret, which is shown only this once. */
+  /** Makes a client. Resolves with the client and, if it has one, its secret, which the bus shows only this once. */
   createClient(client: CallInput<'POST /api_tokens'>['body'], options?: CallOptions) {
     return this.call('POST /api_tokens', { body: client }, options);
   }
@@ -260,7 +260,7 @@ export abstract class Api extends AnyCall {
 
   /**
    * Resolves with a sample of the events that the bus has just accepted, newest first. The bus collects events for the
-   * sample only while somebody asks for it, so the first answer is empty. Call it every few seconds.
+   * sample only while somebody asks for it. So the first answer is empty: call this method every few seconds.
    */
   tail(query: CallInput<'GET /tail'>['query'] = {}, options?: CallOptions) {
     return this.call('GET /tail', { query }, options);

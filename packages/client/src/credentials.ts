@@ -53,8 +53,8 @@ export class Digest implements Credentials {
   }
 
   /**
-   * If several requests with an old nonce are refused, the first refusal brings a new nonce, which is kept. The
-   * challenges of the other refusals are ignored, and their requests are sent again with that new nonce.
+   * The bus may refuse several requests with the same old nonce at about the same time. The first refusal brings the
+   * nonce that is used from now on. The new nonces of the other refusals are ignored.
    */
   renew(header: string | null, refused: string | undefined): boolean {
     const latest = this.#challenge;

@@ -35,8 +35,9 @@ export interface Progress {
 type End = (errorFor: (progress: Progress) => unknown) => void;
 
 /**
- * The deadlines of the running calls, by signal. One listener of the signal ends all its calls. With a listener for
- * each call, Node 20 would warn of more than ten, and adding and removing them would take quadratic time.
+ * The deadlines of the running calls, by signal. This file adds only one listener to a signal, for all calls with this
+ * signal. If each call added its own, Node 20 would warn of signals with more than ten listeners, and adding and
+ * removing n listeners would take time in proportion to n².
  */
 const CALLS = new WeakMap<AbortSignal, Set<Deadline>>();
 

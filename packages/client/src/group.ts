@@ -38,7 +38,8 @@ export class Group {
   }
 
   /**
-   * Called when the caller of `publish` for one of the events no longer waits. Aborts the request if no caller waits.
+   * Called when a caller of `publish` no longer waits for one of these events. Aborts the request if nobody waits for
+   * any of the events.
    */
   giveUp(): void {
     if (this.#events.every((event) => event.isGivenUp)) this.#abort.abort();

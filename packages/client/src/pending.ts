@@ -17,8 +17,8 @@ export interface NewEvent<Data = unknown> {
    */
   id?: string | undefined;
   /**
-   * The time of the event, in ms since 1970. A time in seconds is refused. By default, the bus uses the time at which
-   * it gets the event or, for a delayed event, publishes it.
+   * The time of the event, in ms since 1970. A time in seconds is refused. If none is given, the event gets the time at
+   * which it reaches the bus or, for a delayed event, the time at which the bus publishes it.
    */
   timestamp?: number | undefined;
   /**

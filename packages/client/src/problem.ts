@@ -76,7 +76,10 @@ export class ConnectionError extends RoutemasterError {
   }
 }
 
-/** Thrown if a call has not succeeded within its time limit. `cause` is the last failed attempt, if there is one. */
+/**
+ * Thrown if a call has not succeeded within its time limit. `cause` is the error of its last failed attempt, if an
+ * attempt has failed.
+ */
 export class TimeLimitError extends RoutemasterError {
   /** True if the bus may have done the call, although no answer said so. */
   readonly mayBeDone: boolean;

@@ -31,8 +31,8 @@ export class PublishAllError extends RoutemasterError {
 
   /**
    * The events that are not stored, in the order in which `publishAll` read them. The error of the first of these
-   * events is the `cause` of this PublishAllError. This is not a field, because Node prints all fields of an uncaught
-   * error: a long list of failures filled 2,600 lines.
+   * events is the `cause` of this PublishAllError. `failures` is a getter and not a field, because Node prints all
+   * fields of an uncaught error. A long list of failures would fill the terminal (2,600 lines in one case).
    */
   get failures(): readonly PublishFailure[] {
     return this.#failures;

@@ -137,7 +137,8 @@ export class Publisher {
   };
 
   /**
-   * Removes a publish that has ended. Returns undefined if it was removed before, because its caller no longer waited.
+   * Removes a publish that has ended, and returns it. Returns undefined if the publish was already removed, because its
+   * caller no longer waited.
    */
   #settle(pending: Pending): Pending | undefined {
     const number = this.#unsettled.get(pending);

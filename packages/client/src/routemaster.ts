@@ -24,7 +24,10 @@ export interface RoutemasterOptions {
   digest?: boolean | undefined;
   /** Time within which a call must succeed, retries and waits included: 60,000 ms by default, 540,000 ms at most. */
   timeoutMs?: number | undefined;
-  /** Time after which an attempt without an answer is given up, and another one made. The default is 15,000 ms. */
+  /**
+   * If an attempt has no answer after this time, the client ends it, and makes another if the call may be repeated. The
+   * default is 15,000 ms.
+   */
   attemptTimeoutMs?: number | undefined;
 }
 

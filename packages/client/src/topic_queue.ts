@@ -7,19 +7,25 @@ import type { Transport } from './transport.ts';
 /** Maximum events of a request. The bus accepts up to 10,000. */
 const EVENTS_PER_REQUEST = 1000;
 /**
- * Maximum delayed events of a request; the bus accepts no more. Delayed events are never in one request with other
- * events. If the client had reached its limit on delayed events, the bus would refuse the other events too.
+ * Maximum delayed events of a request; the bus accepts no more. A request never has both delayed and other events: once
+ * the client has too many delayed events, the bus refuses each request with a delayed event as a whole.
  */
 const MAX_TIMED_EVENTS = 500;
 /** Maximum characters of a request with several events. In UTF-8 they take 3 MiB at most; the bus accepts 5 MiB. */
 const MAX_CHARACTERS = 1_048_576;
-/** After each stored request, the maximum events of the next request grow by this factor, up to EVENTS_PER_REQUEST. */
+/**
+ * A refused request lowers the maximum of events per request of its topic (see TopicQueue). Each request that the bus
+ * accepts raises this maximum again by this factor, up to EVENTS_PER_REQUEST.
+ */
 const GROWTH = 1.25;
 
 /** Codes of errors that one event of a request can cause. The bus then stores no event of the request. */
 const OF_ONE_EVENT = new Set(['bad_event', 'bad_body', 'already_delayed', 'body_too_large', 'http_413']);
 
-/** The events that a request has stored, or those that have failed. */
+/**
+ * What became of a request: the events that it has stored, or those that have failed, with their error. Events that the
+ * bus refused only because of another event are back in the queue.
+ */
 type Outcome = { stored: readonly Pending[] } | { refused: readonly Pending[]; error: unknown };
 
 /**
@@ -98,7 +104,10 @@ export class TopicQueue {
     return events;
   }
 
-  /** Called when the bus has refused a request with these events because of one of them. See TopicQueue. */
+  /**
+   * Called when the bus has refused a request with `events` because of one of them. If it is known which, this event
+   * fails. The others go back to the front of the queue. See TopicQueue.
+   */
   #split(events: readonly Pending[], error: ProblemError): Outcome {
     const index = events.length === 1 ? 0 : Number(error.members.index);
     const bad = events[index];
