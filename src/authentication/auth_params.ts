@@ -1,6 +1,6 @@
 import { BusError } from '../errors.ts';
 
-/** Maximum parameters of an Authorization header. Digest has 14 (RFC 7616), and a header may have unknown ones too. */
+/** Maximum parameters of an Authorization header. Digest has 12 (RFC 7616), and a header may have unknown ones too. */
 const MAX_PARAMETERS = 32;
 
 // Matches `name=token` or `name="quoted"`, with the spaces and commas around it. Two neighbouring parts of the

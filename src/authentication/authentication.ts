@@ -36,7 +36,8 @@ const CREDENTIALS: Record<Role, string> = {
 const UNKNOWN_SCHEME: Refusal = { reason: 'unknown_scheme' };
 
 /**
- * Reasons that a caller must not learn, because they show which users exist. The caller gets the text WRONG instead.
+ * Reasons of a refusal that the caller must not learn, because they show which users exist. The caller gets the text
+ * WRONG instead.
  */
 const UNPROVED: ReadonlySet<Refusal['reason']> = new Set(['unknown_user', 'wrong_secret']);
 const WRONG = 'the credentials that came with this request are wrong';

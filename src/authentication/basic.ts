@@ -29,8 +29,8 @@ export class Basic extends BasicStrategy {
   readonly #clients: Pick<ClientDirectory, 'cached'>;
   /**
    * The last correct credentials of each client. Comparing with them is cheaper than hashing, and saves a twelfth of
-   * the CPU of a publish. An entry lasts as long as its key, a Client object. For a client in Redis, `ClientDirectory`
-   * makes a new object after a second, so a new secret is noticed.
+   * the CPU of a publish. They belong to a Client object. For a client in Redis, `ClientDirectory` gives the same
+   * object for at most a second, so an old secret is accepted for at most a second.
    */
   readonly #proved = new WeakMap<Client, Proved>();
 

@@ -39,8 +39,8 @@ type Rotated = { secret: string } | Exclude<Reply<'rotate_secret'>, 'ok'>;
 
 /**
  * The clients of the bus: those in Redis, and those of `ROUTEMASTER_CLIENTS`, which have no secret. The control
- * partition stores everything about a client, and each other partition a copy without the secret. A change is made in
- * the control partition first. The sweep, a periodic job, corrects copies that a change did not reach.
+ * partition stores everything about a client. Each other partition stores a copy without the secret. A change is made
+ * in the control partition first. The sweep, a periodic job, corrects copies that a change did not reach.
  */
 export class Clients {
   readonly #control: Partition;

@@ -22,8 +22,8 @@ export function registerIn(
   partition: Partition,
   { token, name, scopes }: Pick<KnownClient, 'token' | 'scopes'> & { name: string | undefined },
 ): Promise<Reply<'register_client'>> {
-  // Without a name, `keepsName` leaves the name of the client as it is. An empty `name` does not mean this: a client
-  // that another program has stored may have an empty name.
+  // `keepsName` tells the script to leave the name of the client as it is. An empty `name` cannot tell it, because
+  // another program may have stored a client with an empty name.
   const named = { name: name ?? '', keepsName: name === undefined };
   return partition.run('register_client', { token, ...named, scopes: scopeList(scopes) });
 }

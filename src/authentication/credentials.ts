@@ -131,9 +131,9 @@ export class Credentials {
   }
 
   /**
-   * Looks up the client and judges it. If another lookup is under way already, tries its result first. That lookup may
-   * have begun before the credentials became valid, so it can accept them, but not refuse them. Only a lookup that
-   * began after this call may refuse them. Simultaneous calls share both lookups.
+   * Looks up the client and judges it. If a lookup of the client is already under way, judges its result first. That
+   * lookup may have begun before the credentials became valid, so its result may accept them, but not refuse them. To
+   * refuse them, this method waits for a later lookup. Simultaneous calls share their lookups.
    */
   async #judgeFound(user: string, judge: (client?: Client) => Verdict): Promise<Verdict> {
     const earlier = this.#clients.underWay(user);

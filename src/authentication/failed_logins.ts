@@ -18,7 +18,7 @@ const MAX_COUNTED = 65_535;
 
 /**
  * Counts failed authentications of all processes, by address and minute, in Redis. Two addresses share a counter with a
- * chance of 1 in 65,536. So callers must let correct credentials in, however high the count is.
+ * chance of 1 in 65,536. So code that uses this class must accept correct credentials, however high the count is.
  */
 export class FailedLogins {
   readonly #control: Partition;
@@ -42,7 +42,7 @@ export class FailedLogins {
     this.#log = log;
   }
 
-  /** Counts a failure of the address `source`. Resolves with its failures of this minute. Never throws. */
+  /** Counts a failure of the address `source`. Resolves with the number of its failures this minute. Never throws. */
   async count(source: string): Promise<number> {
     const minute = Math.floor(clock.wallMs() / WINDOW_MS);
     if (minute !== this.#minute) this.#counts.fill(0);

@@ -3,9 +3,9 @@ import { clock } from '../clock.ts';
 import type { Log } from '../log.ts';
 import type { Partition } from '../store/partition.ts';
 
-/** A process stores the last call of a client at most once in this interval. */
+/** A process stores the time of a client's last call at most once in this interval. */
 const STORED_EVERY_MS = 60_000;
-/** Clients that call are collected for this time, and then stored together. */
+/** A process collects the tokens of calling clients for this time, and then stores all their times together. */
 const GATHERED_MS = 5000;
 /** Maximum clients in one call of the script `note_seen`. A call with this many takes Redis a quarter of a ms. */
 const MAX_CLIENTS_PER_CALL = 250;
@@ -40,7 +40,8 @@ export class LastSeen {
       for (const slice of slicesOf(tokens, MAX_CLIENTS_PER_CALL))
         await this.#control.run('note_seen', { tokens: slice });
     } catch (error) {
-      // Ignored: listings show an older time for these clients until they call again after a minute or more.
+      // The error is ignored: listings show the times of earlier calls of these clients, until the clients call again a
+      // minute or more later.
       this.#log.debug({ err: error }, 'could not store which clients have called');
     }
   }

@@ -30,8 +30,8 @@ export interface NonceKey {
 
 /**
  * The random keys that sign Digest nonces, one for each hour. All processes share them through Redis. After a restart
- * or failover, Redis may have forgotten which nonces were used. A script then replaces the keys, so that nobody can
- * send a recorded request with an old nonce again.
+ * or failover, Redis may have forgotten which nonces were used. A script then replaces the keys. So the bus
+ * refuses every nonce that an old key signed, and nobody can send a recorded request again.
  */
 export class NonceKeys {
   readonly #control: Partition;

@@ -26,12 +26,12 @@ const MAX_USES_PER_CALL = 1000;
 const MAX_LOOP_TURNS = 4;
 
 /**
- * One unit of a client's quota for nonces: the bytes of Redis's memory for a nonce with up to 512 requests. A nonce
- * with more requests takes another unit for each further 512.
+ * Memory (bytes) that a nonce takes in Redis while it has up to 512 uses. Each further 512 uses take as much again. A
+ * client's quota for nonces is counted in units of this size.
  */
 const NONCE_BYTES = 300;
 /**
- * Maximum units (see NONCE_BYTES) in a client's quota for nonces; fewer if Redis has little memory. An empty quota
+ * Size of a client's quota for nonces, in units of NONCE_BYTES; smaller if Redis has little memory. An empty quota
  * refills steadily, and is full again after NONCE_USES_KEPT_MS.
  */
 const MAX_CLIENT_NONCES = 100_000;

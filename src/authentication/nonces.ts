@@ -70,8 +70,8 @@ export class Nonces {
 
   /**
    * Consumes one use of a fresh nonce (the nonce with one value of the counter `nc`), so that nobody can repeat this
-   * use. `client` is a client's token, `root` or `viewer`. After `replaced` or `expired`, fetches the keys and the time
-   * of Redis again, because this process may have wrong ones. Throws too_many_nonces and StorageUnavailable.
+   * use. `client` is a client's token, `root` or `viewer`. If the outcome is `replaced` or `expired`, this process may
+   * have wrong keys, or a wrong time of Redis. So it fetches them again. Throws too_many_nonces and StorageUnavailable.
    */
   async consume(nonce: string, nc: string, client: string): Promise<UseOutcome> {
     const issued = this.#verify(nonce);

@@ -44,8 +44,8 @@ export class PublicNames {
   }
 
   /**
-   * Like `of`, but never rejects: if the names cannot be read, the function returns a text that says so for every
-   * token.
+   * Like `of`, but never rejects: if the names cannot be read, the function returns `unknown, as Redis is away` for
+   * every token.
    */
   allForLog(tokens: Iterable<string>): Promise<(token: string) => string> {
     return this.of(tokens).catch(() => () => 'unknown, as Redis is away');
@@ -109,8 +109,8 @@ export class PublicNames {
    * - A name without a dot can only be the token of a client with a secret, so this client is looked up. A client
    *   without a secret is not found: otherwise viewers could try tokens and see which exist.
    * - A name with a dot is compared with the public names of all `tokens`.
-   * - The name of a join includes the public name of its client. Only this client is searched, so the join need not
-   *   exist.
+   * - The name of a join includes the public name of its client. This method looks up only the client, and makes the
+   *   token of the join from it. It does not check that the join exists.
    */
   async tokenOf(name: string, tokens: () => Promise<Iterable<string>>): Promise<string | undefined> {
     const join = readJoinToken(name);

@@ -5,7 +5,10 @@ import { TOPIC_NAME } from '../routing/topic_name.ts';
 export const MAX_PATTERNS = 100;
 export const TOPIC_PATTERN_RULE = 'must be a topic name, or how it begins followed by *';
 
-/** True for a topic name, and for the beginning of one followed by `*`. A star elsewhere could make matching slow. */
+/**
+ * True for a topic name (`orders`), the beginning of a name with a star (`ord*`), and a star alone. A star elsewhere
+ * could make matching slow.
+ */
 export function isTopicPattern(text: string): boolean {
   return text === '*' || TOPIC_NAME.test(text.endsWith('*') ? text.slice(0, -1) : text);
 }
