@@ -68,7 +68,7 @@ function delivery_log.length(call, ending, token)
 end
 
 -- Stores how many records a log has, rounded down (see `counted`). `records` is the exact number, and `counted` what
--- was stored before. Returns the new total of all logs.
+-- was stored before. Returns the sum of the stored numbers of all logs.
 function delivery_log.count(call, name, records, counted)
   local now_counted = delivery_log.counted(records)
   if now_counted then
@@ -80,7 +80,7 @@ function delivery_log.count(call, name, records, counted)
 end
 
 -- Removes the `removed` oldest records of a log, and corrects the log's number of records in `deliveries:logs`, which
--- was `counted` before. Returns the new total of all logs.
+-- was `counted` before. Returns the sum of the numbers in `deliveries:logs`.
 function delivery_log.cut(call, name, counted, removed)
   local ending, token = delivery_log.read_name(name)
   redis.call('LTRIM', delivery_log.list_of(call, ending, token), 2 * removed, -1)
@@ -104,8 +104,8 @@ local function shrink(call, total, max)
 end
 
 -- Shortens a log of fewer than UNIT records. `shrink` never shortens such a log, because its stored number of records
--- is 0. The log keeps an equal part of `max`, the maximum of all logs together, but at least its newest record. Returns
--- the number of records that are left.
+-- is 0. `max` is the maximum of all logs together. If there are 100 logs, this log keeps its newest `max` / 100
+-- records, but at least one. Returns the number of records that are left.
 local function cut_to_part(call, list, records, max)
   if records >= UNIT then return records end
   local part = math.max(1, math.floor(max / redis.call('ZCARD', call.keys.deliveries_logs())))
@@ -180,9 +180,9 @@ function delivery_log.failures(call, bid)
   return ',' .. (first:match('^{"at":(%d+)') or 'null') .. ',[' .. table.concat(kept, ',') .. ']'
 end
 
--- Completes the record of a batch that ends now: puts before it the time of the end (µs), and the time at which the
--- batch was closed (`closed_ms`; 0 if there is none). Records of one script call get ends 1 µs apart, so that no two
--- have the same time. Making a record takes longer than 1 µs, so the records of later calls get later times.
+-- Completes the record of a batch that ends now. Puts two times before `record`: the time of the end (µs), and the time
+-- at which the batch was closed (`closed_ms`; 0 if there is none). Records of one script call get ends 1 µs apart, so
+-- that no two have the same time. Making a record takes longer than 1 µs, so records of later calls get later times.
 function delivery_log.ended_now(call, closed_ms, record)
   call.records_made = (call.records_made or 0) + 1
   return string.format('%d', call.now_us + call.records_made) .. ',' .. (closed_ms or '0') .. ',' .. record

@@ -21,8 +21,8 @@ local delivery_sources = {}
 -- log fetches only MIN_CHUNK entries. Later reads fetch more, up to MAX_CHUNK.
 local MIN_CHUNK, MAX_CHUNK = 4, 128
 
--- A listing shows larger ids first, and a page begins after a given id. To begin with the id `x` itself, a page begins
--- after `x-`: this is larger than `x`, and no id lies between them.
+-- Of entries with the same time, a listing shows larger ids first. A page begins after a given id. To begin with the id
+-- `x` itself, a page begins after `x-`, which is larger than `x`. No id lies between the two.
 local JUST_BEFORE = '-'
 
 -- Returns the time bounds of a listing as the highest and the lowest score of an index. The scores are times in ms if
@@ -40,7 +40,7 @@ end
 --   max_looked  how many batches the listing may look at, listed or not. After these, its last entry is `{ at_ms, id,
 --               stopped = true }`, and the next page begins after this time and id
 --   looked      how many batches the listing has looked at
---   sources     how many indexes and logs it has searched
+--   sources     how many indexes, logs, single batches (`add_singles`) and subscribers it has searched
 --   newest_ms   the latest time within the bounds; math.huge if they have none
 --   oldest_ms   the earliest time that a record within the bounds can have
 --   skipped     the key of an index, log, trail or dead letter that was left out, because another program has written

@@ -96,8 +96,8 @@ function delivery_states.batch(call, seen, bid)
   return entry
 end
 
--- Returns a dead letter, and why and when it died. Returns nothing if it does not exist or, if `reason` is given, has
--- died for another reason. If another program has written one of its keys, returns nil and this key.
+-- Returns a dead letter, and why and when it died. Returns nothing if the dead letter does not exist, or did not die
+-- for the given `reason`. If another program has written a key of the dead letter, returns nil and this key.
 function delivery_states.dead_letter(call, bid, reason)
   local list, about = call.keys.dead_letter(bid), call.keys.dead_letter_about(bid)
   local values = calls.read_or_nil('HMGET', about, 'reason', 'died_at')

@@ -21,9 +21,9 @@ local delivery_trail = {}
 -- begins after this id begins with an earlier time.
 local SMALLEST_ID = ('-'):rep(20)
 
--- Returns an iterator over the writes up to `listing.newest_ms`, the newest first. Each is a table with the time of the
--- write (`at_ms`) and the subscribers to whose logs it appended records (`tokens`). The oldest write of the trail is
--- left out, because it may lack some subscribers.
+-- Returns an iterator over the writes in a trail up to `listing.newest_ms`, the newest first. A write is a script call
+-- that appended records to logs. The iterator gives the time of the call (`at_ms`) and the subscribers of these logs
+-- (`tokens`). It leaves out the oldest write, because the trail may have lost some of its subscribers.
 local function read_writes(listing, list)
   local length = delivery_sources.count_until(listing, list, 1, listing.newest_ms)
   local next_entry = delivery_sources.backwards(list, length)
@@ -39,8 +39,8 @@ local function read_writes(listing, list)
   end
 end
 
--- Adds the log of a subscriber to the merge, if the merge does not have it yet. Returns the source of the log, or false
--- if the log has no records within the bounds of the listing.
+-- Adds the log of a subscriber to the merge, unless the log is already in the merge. Returns the source of the log, or
+-- false if the log has no records within the bounds of the listing.
 local function add_log(trail, merge, token, newest_ms)
   local log = trail.logs[token]
   if log == nil then
@@ -58,8 +58,9 @@ local function add_all_logs(trail, merge)
   end
 end
 
--- Goes on to the next older write: adds its logs to the merge, and returns an entry without an id. If the records of
--- the write were deleted, the write counts in `listing.looked` as if it were a batch.
+-- Goes on to the next older write, which is a script call that appended records to logs. Adds these logs to the merge,
+-- and returns an entry with the time of the write and without an id, so it is not listed. If all these records were
+-- deleted, counts the write in `listing.looked`, as if it were a batch.
 local function read_trail(trail, merge)
   local listing = trail.listing
   if trail.at_ms < listing.oldest_ms then return end

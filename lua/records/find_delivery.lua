@@ -47,8 +47,8 @@ local function logs_of(call, clients, place)
   return names, next_place
 end
 
--- Looks for a batch in these logs. Returns its entry or nil, the number of records in the logs that were searched, and
--- the key of a log that cannot be read.
+-- Looks for a batch in the logs `names`. Returns its entry or nil, the number of records in the logs that this function
+-- has searched, and the key of a log that cannot be read.
 local function in_logs(call, names, id)
   local looked, skipped = 0, nil
   for _, name in ipairs(names) do

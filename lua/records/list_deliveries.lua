@@ -37,8 +37,8 @@ local function queue_owners(listing, clients)
   return tokens
 end
 
--- Each `add_…` function adds the sources of one kind of batches, such as retried ones, to a merge. `clients` has the
--- subscribers whose batches are listed. If it is empty, the batches of all subscribers are listed.
+-- Each `add_…` function adds sources (merging.lua) to a merge: those that list one kind of batches, such as retried
+-- ones. `clients` has the subscribers whose batches are listed. If it is empty, the batches of all are listed.
 local function add_queues(listing, merge, clients)
   local keys = listing.call.keys
   for _, token in ipairs(clients) do

@@ -38,8 +38,8 @@ end
 function many.set_fields(hash, pairs_of)
   if #pairs_of == 0 then return end
   local encoding = redis.call('OBJECT', 'ENCODING', hash)
-  -- A long value makes Redis store the hash as a table, which is quick to search (see LONG_VALUE). It is removed again
-  -- below. A new hash with a single field does not need it.
+  -- A long value makes Redis store the hash as a table, which is quick to search (see LONG_VALUE). The value is removed
+  -- again below. A new hash with a single field does not need to be a table.
   local spread = encoding ~= 'hashtable' and (encoding or #pairs_of > 2)
   if spread then redis.call('HSET', hash, '', many.LONG_VALUE) end
   many.command('HSET', hash, pairs_of)
