@@ -59,7 +59,7 @@ function merging.begin()
   return {}
 end
 
--- Adds a source to a merge. Does nothing without a source.
+-- Adds a source (a table as the head of this file describes) to a merge. Does nothing if `source` is nil.
 function merging.add(merge, source)
   if not source then return end
   local i = #merge + 1

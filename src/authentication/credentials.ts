@@ -73,8 +73,8 @@ export class Credentials {
   }
 
   /**
-   * Checks Basic credentials. `user` is a client's token or a key. Throws StorageUnavailable if the client cannot be
-   * looked up.
+   * Checks Basic credentials. `user` is the token of a client, the root key or the viewer key. Throws
+   * StorageUnavailable if the client cannot be looked up.
    */
   async checkPassword(user: string, password: string): Promise<Verdict> {
     const check: SecretCheck = ({ sha256 }) => sameDigest(ha1('SHA-256', user, password), sha256);

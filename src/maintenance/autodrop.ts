@@ -163,8 +163,8 @@ export class Autodrop {
     for (const { token, bytes } of fairLosses(holdings, freeBytes)) {
       if (!tokens.has(token)) continue;
       // Count how many of the oldest dead letters and batches have `bytes` bytes together. Dividing `bytes` by the mean
-      // size of a batch would give too few if the oldest batches are small. Example: with 2,000 small batches before 20
-      // large ones, autodrop would make 16 plans, which take a second each.
+      // size of a batch would give too few if the oldest batches are small. Autodrop would have to count and delete
+      // again and again: with 2,000 small batches before 20 large ones 16 times, for a second each.
       const { batches } = await measureOldest(this.#parts.partition, token, bytes, signal);
       if (batches > 0) orders.push({ token, maxDeleted: batches });
     }

@@ -37,7 +37,7 @@ interface Outgoing {
    * (none is `isInDoubt`).
    */
   isRefused: boolean;
-  /** True if the reply to the oldest unsent flush may have been lost, so that Redis may have added its counts. */
+  /** True if the oldest flush in `unsent` was sent, but no reply came. Redis may have added its counts. */
   isInDoubt: boolean;
 }
 

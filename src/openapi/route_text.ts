@@ -17,5 +17,5 @@ export interface RouteText {
   type?: 'text/plain' | 'text/html';
 }
 
-/** The texts of routes, by method and path. */
+/** What the OpenAPI document says about each route. The keys are method and path, such as `GET /topics`. */
 export type Texts = Record<string, RouteText>;

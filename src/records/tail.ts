@@ -81,9 +81,9 @@ export class Tail {
   readonly #control: Partition;
   readonly #log: Log;
   /**
-   * By watched topic: the events of the last second that this process will send to Redis for people who watch the
-   * topic. The events themselves are stored already. Under ALL_TOPICS are events of every topic, even if nobody
-   * watches. So somebody who begins to watch a topic also gets its events of the last second.
+   * By watched topic: the first events of the present second. At its end, this process sends them to Redis, where
+   * people watch them. (They are copies: publishing stores the events themselves.) ALL_TOPICS has events of every
+   * topic, even while nobody watches, so that somebody who begins to watch a topic also sees those of the last second.
    */
   #notes = new Map([[ALL_TOPICS, new Notes()]]);
   #timer: NodeJS.Timeout | undefined;

@@ -104,9 +104,9 @@ export class Batcher<Item, Result> {
   }
 
   /**
-   * Waits until this turn of the event loop ends, so that more items share the next call. If FEW or more items wait
-   * then, waits for another turn, and so on, at most `maxLoopTurns` turns. With 64 connections, a second turn saves
-   * 16 % of Redis's CPU. Stops waiting as soon as ENOUGH items are there.
+   * Waits until this turn of the event loop ends, so that more items share the next call. Goes on for another turn as
+   * long as at least FEW items are there at its end, but for `maxLoopTurns` turns at most. Ends as soon as ENOUGH items
+   * are there. With 64 publishers at a time, a second turn saves 16 % of Redis's CPU.
    */
   #gather(): Promise<void> {
     return new Promise((resolve) => {

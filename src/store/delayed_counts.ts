@@ -6,8 +6,9 @@ import { replies } from './replies.ts';
 const COMMANDS_PER_PIPELINE = 500;
 
 /**
- * Returns the number of delayed events of each topic that has any. Leaves out a topic if another program has written
- * its key (`Partition.skip`). Throws StorageUnavailable if Redis is away.
+ * Returns the number of delayed events of each topic that has any. Leaves out a topic if the key of its delayed events
+ * has the wrong type, because another program has written it (`Partition.skip`). Throws StorageUnavailable if Redis is
+ * away.
  */
 export function delayedCounts(partition: Partition): Promise<Map<string, number>> {
   const { skip } = partition;

@@ -11,7 +11,7 @@ const KINDS: readonly Wake[] = ['main', 'aux', 'due', 'suspect'];
  */
 export class Wakeups {
   readonly #listeners = new EventEmitter<Record<Wake, []>>();
-  /** Ends the listening to announcements. Calling this again does no harm. */
+  /** Stops listening to what the scripts announce. Calling this again does no harm. */
   readonly close: () => void;
 
   constructor(listener: Listener, keys: Keyspace) {

@@ -34,7 +34,7 @@ const LAST = Number.MAX_SAFE_INTEGER;
 export type SubscriberSort = keyof typeof VALUES;
 export const SUBSCRIBER_SORTS = Object.keys(VALUES) as [SubscriberSort, ...SubscriberSort[]];
 
-/** Returns the rank of a subscriber in a listing that is sorted by `sort`. */
+/** Returns the values by which a listing with this `sort` orders a subscriber: the figure, then the token. */
 export function subscriberRank(sort: SubscriberSort, standing: Standing): Rank {
   return { value: VALUES[sort](standing), name: standing.token };
 }

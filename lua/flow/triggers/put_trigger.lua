@@ -22,7 +22,7 @@ would exceed `max_client_bytes`. A refused call changes nothing.
 local intake = include('publishing/intake')
 local triggers = include('flow/triggers/triggers')
 
--- Returns the bytes of the definitions of all triggers of a client.
+-- Returns how many bytes the definitions of all triggers of a client have together.
 local function bytes_of(call, client)
   local definitions, bytes = call.keys.triggers_of(client), 0
   for _, name in ipairs(redis.call('HKEYS', definitions)) do

@@ -6,8 +6,8 @@ export const PROMPT_MS = 10_000;
 /** A trigger with `catch_up: all` fires for at most this many missed due times, the newest ones. */
 export const MAX_CAUGHT_UP = 1000;
 /**
- * Maximum due times for which one script call fires a trigger. It must be at least 11: so many due times, one a second,
- * can lie within PROMPT_MS (10 s), and all of them must fire. If some were left over, they could be older than
+ * Maximum due times for which one script call fires a trigger. It must be at least 11, because a trigger that is due
+ * every second can have 11 due times within PROMPT_MS (10 s). If some of these were left over, they could be older than
  * PROMPT_MS at the next call, and `catch_up: none` would skip them.
  */
 const MAX_DUE_TIMES_PER_CALL = 100;
