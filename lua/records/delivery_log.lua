@@ -79,8 +79,8 @@ function delivery_log.count(call, name, records, counted)
   return redis.call('HINCRBY', call.keys.deliveries_total(), 'records', (now_counted or 0) - counted)
 end
 
--- Removes the `removed` oldest records of a log, and corrects the log's number of records in `deliveries:logs`, which
--- was `counted` before. Returns the sum of the numbers in `deliveries:logs`.
+-- Removes the `removed` oldest records of a log. `deliveries:logs` has the number of records of each log. That of this
+-- log was `counted`, and is corrected. Returns the sum of the numbers of all logs.
 function delivery_log.cut(call, name, counted, removed)
   local ending, token = delivery_log.read_name(name)
   redis.call('LTRIM', delivery_log.list_of(call, ending, token), 2 * removed, -1)

@@ -11,7 +11,7 @@ import { boxes, type Columns, form } from './parts.ts';
 import { auditedOwner, change, listing, nameOf, pageOfOne, removal } from './ruled_pages.ts';
 
 const PATH = '/console/triggers';
-/** How many of its next firings the page of a trigger shows. */
+/** How many future firings the page of a trigger shows. */
 const PREVIEW = '5';
 
 type Trigger = TriggerReport & { preview?: number[] };

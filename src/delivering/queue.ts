@@ -56,11 +56,11 @@ export class Queue {
 
   /**
    * Deletes the `finished` jobs and their batches. Then assigns at most one ready job to each of `workers`. A worker
-   * that already holds a job gets this job again, because the reply that assigned it was lost.
+   * that already holds a job gets the same job again: the reply that assigned it must have been lost.
    *
    * If the ACL of Redis forbids a command, the script stops half-way. Jobs may then be in none of the queue's lists
-   * until the next sweep. So after such an error, calls with `workers` throw StorageForbidden until all commands are
-   * permitted (`runPermitted`).
+   * until the next sweep. So after such an error, no job is assigned until all commands are permitted: calls throw
+   * StorageForbidden unless `workers` is empty (`runPermitted`).
    */
   async acquire(workers: readonly string[], finished: readonly Finished[] = []): Promise<Acquired> {
     const args = {

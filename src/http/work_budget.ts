@@ -9,7 +9,7 @@ const BUDGET_MS = 2;
  * take turns, so that one with much work does not hold up the others.
  */
 export class WorkBudget {
-  /** The steps that wait to start, by owner. The order is that of the turns: the first owner is next. */
+  /** The steps that wait to start, by owner. The first owner in this map starts the next step. */
   readonly #waiting = new Map<string, (() => void)[]>();
   readonly #budgetMs: number;
   /** When long work must stop in this turn of the event loop. Undefined until a step starts in this turn. */

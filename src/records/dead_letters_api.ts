@@ -21,8 +21,8 @@ import type { Deliveries } from './deliveries.ts';
 import type { Delivery } from './delivery.ts';
 
 /**
- * If a listing covers the dead letters of this many subscribers, the rate limit counts it as one call more. A client
- * counts as one subscriber, and so does each of its joins.
+ * The rate limit counts a listing of dead letters as one call, and as one more for each 20 subscribers (this number)
+ * that it covers. A client and each of its joins are one subscriber each.
  */
 const SUBSCRIBERS_PER_CALL = 20;
 

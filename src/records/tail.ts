@@ -101,8 +101,8 @@ export class Tail {
   }
 
   /**
-   * Watches a topic, or all topics, for the next 15 seconds. Returns the events that Redis has so far, newest first.
-   * Throws StorageUnavailable or StorageFull.
+   * Makes all processes send a sample of the events of a topic, or of all topics, to Redis for the next 15 seconds.
+   * Resolves at once with the events that Redis has already, newest first. Throws StorageUnavailable or StorageFull.
    */
   async watch(topic: string | undefined): Promise<TailEntry[]> {
     const watch = topic ?? ALL_TOPICS;

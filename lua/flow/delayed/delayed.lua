@@ -78,7 +78,8 @@ end
 -- Adds `events` to the stored number of a client's delayed events, and `number_of_bytes` to the stored bytes of the
 -- client and of the topic. Both are negative if events are removed.
 local function count(call, publisher, topic, events, number_of_bytes)
-  -- If no removed event had a text, the number is -0. `%d` writes it as `0`, because Redis refuses `-0`.
+  -- The number can be -0: the negative of the sum 0, if the removed events had no stored texts. Redis refuses the text
+  -- `-0`, and `%d` writes `0`.
   local held, bytes = call.keys.delayed_held(publisher), string.format('%d', number_of_bytes)
   if redis.call('HINCRBY', held, EVENTS, events) <= 0 then
     redis.call('DEL', held)

@@ -146,8 +146,8 @@ export class Triggers {
       if (moving && (await this.#finishMove(trigger, moving.partition))) continue;
       const [kept = found[home.index] as Found, ...others] = there;
       if (others.length === 0) return kept;
-      // Each removal names the revision that was found, and removes no other one. Otherwise it could remove the trigger
-      // that is to stay, if another call has moved that trigger to this partition meanwhile.
+      // Only one of these partitions may keep the trigger. From each other one it is removed only in the revision that
+      // was found there. Another call may meanwhile have moved the trigger that stays to that partition.
       const remove = ({ partition, stored }: Found) =>
         partition.run('remove_trigger', {
           ...trigger,
