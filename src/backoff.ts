@@ -3,7 +3,9 @@ import { sleep } from './clock.ts';
 const FIRST_WAIT_MS = 50;
 const MAX_WAIT_MS = 2000;
 
-/** Returns the time to wait after this many failures. It doubles with each failure, up to `maxMs`, and has jitter. */
+/**
+ * Returns the time to wait after failed attempts, with jitter. It doubles with each of the `failures`, up to `maxMs`.
+ */
 export function backoffMs(failures: number, maxMs: number): number {
   return Math.min(FIRST_WAIT_MS * 2 ** Math.min(failures, 20), maxMs) * (0.5 + Math.random() / 2);
 }

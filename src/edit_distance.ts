@@ -1,8 +1,8 @@
 /** A text counts as a misspelling of a word if it has at most one mistake for every three letters of the word. */
 const LETTERS_PER_MISTAKE = 3;
 /**
- * Two neighbouring characters in the wrong order, as in `tpoic` for `topic`, count as this many mistakes. This is less
- * than 1, because such a text is almost certainly a slip, and not another word.
+ * Two neighbouring characters in the wrong order, as in `tpoic` for `topic`, count as half a mistake, because such a
+ * text is almost certainly a slip, and not another word.
  */
 const EXCHANGE = 0.5;
 

@@ -58,7 +58,7 @@ interface ErrorOptions {
   members?: Record<string, string | number>;
   headers?: Record<string, string | string[]>;
   /**
-   * In the caller's rate limit, the answer costs this many calls, in addition to the one for the request (see
+   * How many calls the answer costs in the caller's rate limit, in addition to the one for the request (see
    * CallLimits).
    */
   priceInCalls?: number;

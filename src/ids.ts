@@ -16,7 +16,7 @@ export const uids = (count: number): string[] => Array.from({ length: count }, u
 const SPARE = 'spare.';
 
 /**
- * Returns ids for this many spare workers, which work only while the other workers of their thread hang. The metrics
+ * Returns ids for `count` spare workers, which work only while the other workers of their thread hang. The metrics
  * recognize spare workers by these ids, and count them separately.
  */
 export const spareUids = (count: number): string[] => uids(count).map((id) => `${SPARE}${id}`);

@@ -28,9 +28,9 @@ export class Basic extends BasicStrategy {
   readonly #credentials: Credentials;
   readonly #clients: Pick<ClientDirectory, 'cached'>;
   /**
-   * The last correct credentials of each client. Comparing with them is cheaper than hashing, and saves a twelfth of
-   * the CPU of a publish. They belong to a Client object. For a client in Redis, `ClientDirectory` gives the same
-   * object for at most a second, so an old secret is accepted for at most a second.
+   * The last correct credentials of each client, by its Client object. Comparing with them is cheaper than hashing, and
+   * saves a twelfth of the CPU of a publish. For a client in Redis, `ClientDirectory` gives the same Client object for
+   * at most a second, so an old secret is accepted for at most a second.
    */
   readonly #proved = new WeakMap<Client, Proved>();
 

@@ -157,8 +157,8 @@ export class Clients {
   }
 
   /**
-   * Returns the tokens of all clients without a secret for which `matches` is true. Clients of `ROUTEMASTER_CLIENTS`
-   * are included.
+   * Returns the tokens of all clients that have no secret, if `matches` is true for the token. Clients of
+   * `ROUTEMASTER_CLIENTS` are included.
    */
   async withoutSecret(matches: (token: string) => boolean): Promise<string[]> {
     const names = await this.#control.command((redis, keys) => redis.hgetall(keys.api_tokens()));

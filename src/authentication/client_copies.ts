@@ -8,9 +8,7 @@ import { readScopes, scopeList } from './scope.ts';
 /** About how many clients `repairCopies` compares at a time. Reading 300 takes Redis about 1 ms. */
 const CLIENTS_PER_SCAN = 300;
 
-/**
- * The fields of a client that every partition has, so that its scripts can check whether the scopes permit a trigger.
- */
+/** What every partition stores of a client, so that scripts there can check whether the scopes permit a trigger. */
 interface KnownClient {
   token: string;
   name: string;

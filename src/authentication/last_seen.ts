@@ -7,7 +7,7 @@ import type { Partition } from '../store/partition.ts';
 const STORED_EVERY_MS = 60_000;
 /** A process collects the tokens of calling clients for this time, and then stores all their times together. */
 const GATHERED_MS = 5000;
-/** Maximum clients in one call of the script `note_seen`. A call with this many takes Redis a quarter of a ms. */
+/** Maximum clients in one call of the script `note_seen`. 250 take Redis a quarter of a ms. */
 const MAX_CLIENTS_PER_CALL = 250;
 const MAX_KNOWN = 10_000;
 

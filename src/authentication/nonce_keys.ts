@@ -97,7 +97,8 @@ export class NonceKeys {
     const oldestHour = Math.floor(nowMs / HOUR_MS) - KEPT_HOURS;
     const known = this.#keys.filter(({ hour }) => hour >= oldestHour);
     // A known key that Redis lacks counts as replaced, so that its nonces are refused. Redis must have lost data, and
-    // may also have forgotten which nonces were used. So somebody could otherwise send a recorded request again.
+    // may also have forgotten which nonces were used. If they were accepted, somebody could send a recorded request
+    // again.
     for (const each of known) each.replaced = keys.find(({ key }) => key.equals(each.key))?.replaced ?? true;
     this.#keys = [...known, ...keys.filter(({ key }) => !known.some((each) => each.key.equals(key)))];
     this.#connection = connection;

@@ -19,9 +19,9 @@ const NONCE_USES_KEPT_MS = NONCE_LIFE_MS + 2 * NONCE_AHEAD_MS;
 /** Maximum nonce uses in one script call. 1000 take Redis about 2 ms. */
 const MAX_USES_PER_CALL = 1000;
 /**
- * Maximum turns of the event loop for which nonce uses are collected for one script call. With 64 connections, four
- * turns collect some 55 uses, and two turns 23. Compared with two, four turns save the web process 3 % of its CPU and
- * Redis 9 %, and answers do not come later.
+ * Maximum turns of the event loop for which nonce uses are collected for one script call. With 64 publishers at a time,
+ * four turns collect some 55 uses, and two turns 23. Compared with two, four turns save the web process 3 % of its CPU
+ * and Redis 9 %, and answers do not come later.
  */
 const MAX_LOOP_TURNS = 4;
 

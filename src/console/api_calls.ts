@@ -31,8 +31,8 @@ interface ApiInput {
 const MAX_READ = 131_072;
 
 /**
- * To make a page, the console calls the API. In the visitor's rate limit, this many characters of the API's answers
- * cost as much as one call.
+ * Number of characters of the API's answers that cost as much as one call in the visitor's rate limit. (The console
+ * calls the API to make a page.)
  */
 const CHARACTERS_PER_CALL = 16_384;
 const charges = new WeakMap<object, number>();

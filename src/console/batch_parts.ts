@@ -3,7 +3,10 @@ import type { Delivery } from '../records/delivery.ts';
 import { readableJson } from './fields.ts';
 import { copyable } from './parts.ts';
 
-/** Maximum events of a batch that a page shows, and maximum characters. With more, the page would be slow. */
+/**
+ * Maximum events of a batch that a page shows. Once the shown events have MAX_SHOWN characters, no further event is
+ * shown. A longer page would be slow.
+ */
 const [MAX_EVENTS_SHOWN, MAX_SHOWN] = [100, 131_072];
 
 type Attempt = Delivery['attempts'][number];

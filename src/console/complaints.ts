@@ -8,12 +8,13 @@ import { subscriberPath } from './links.ts';
 import { pathWith } from './parts.ts';
 
 /**
- * Workers store their figures (a sample) every ten seconds. If this many samples are missing, the overview complains.
+ * Workers store their figures (a sample) every ten seconds. The overview complains if MISSED_SAMPLES samples are
+ * missing.
  */
 const MISSED_SAMPLES = 3;
 /** Seconds that an event may wait for its subscriber before the overview complains. */
 const LONG_SECONDS = 60;
-/** For this long after a drop, the overview mentions the events that the bus dropped because memory was full. */
+/** Time after a drop for which the overview mentions the events that the bus dropped because memory was full. */
 export const DROPS_TOLD_MS = 86_400_000;
 
 /** The state of the bus, from which `complaintsOf` derives what is wrong. */

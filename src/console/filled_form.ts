@@ -54,8 +54,8 @@ ${this.#typed(name)[0] ?? value}</textarea>`;
     const named = this.#refusal?.error.members.field;
     if (!this.#refusal || named === undefined) return undefined;
     const [wrong = ''] = String(named).split('.');
-    // `wrong` is the field to which the API objects. If the form has no such field, `wrong` is a member of the JSON in
-    // the text area. Then the text area is marked.
+    // `wrong` is the field that the API refuses. If the form has no such field, `wrong` is a member of the JSON in the
+    // text area. Then the text area is marked.
     const isInside = isTextArea && !Object.hasOwn(this.#refusal.fields, wrong);
     if (wrong !== name && !isInside) return undefined;
     this.#isMarked = true;

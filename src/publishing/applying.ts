@@ -11,8 +11,8 @@ import { countPublished, type PublishRecorder } from './publication.ts';
 
 /**
  * Maximum time that an outbox job waits until a partition has applied entries, which normally takes milliseconds.
- * Without this limit, one partition that hangs delays the entries for all others. While three of eight Redises hung,
- * events between two healthy ones took 10.7 s (p99).
+ * Without this limit, one partition that hangs delays the entries for all other partitions. While three of eight
+ * Redises hung, events between two healthy ones took 10.7 s (p99).
  */
 const PATIENCE_MS = 500;
 

@@ -4,8 +4,8 @@ const [QUOTE, COMMA] = [0x22, 0x2c];
 const [OPEN_ARRAY, CLOSE_ARRAY, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 0x7d];
 
 /**
- * A long array is parsed in pieces. A piece gets whole elements until it has at least this many characters or commas.
- * Parsing the piece then takes about 1 ms.
+ * A long array is parsed in pieces. A piece gets whole elements until it has at least CHARACTERS characters or COMMAS
+ * commas. Parsing the piece then takes about 1 ms.
  */
 const CHARACTERS = 16_384;
 const COMMAS = 2500;

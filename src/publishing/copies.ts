@@ -9,7 +9,7 @@ import type { Publication } from './publication.ts';
 
 type Counted = Pick<Publication, 'topic' | 'idempotency'> & { events: readonly unknown[] };
 
-/** Storing this many copies (one event for one subscriber each) takes Redis as long as accepting one event. */
+/** Number of copies (one event for one subscriber each) that Redis stores in the time for accepting one event. */
 const COPIES_PER_EVENT = 50;
 /**
  * Maximum copies (events × subscribers) of one publication. Without this limit, a publication of 5 MB for 250
@@ -22,8 +22,8 @@ const MAX_OF_PUBLICATION = MAX_COPIES.publication;
  */
 const FRESH_MS = 1000;
 /**
- * A publication with at most this many events need not wait for a fresh count of its topic's subscribers. Such a
- * publication for 10,000 subscribers (the default maximum) makes 100,000 copies: half of what is permitted.
+ * Maximum events of a publication that need not wait for a fresh count of its topic's subscribers. Ten events for
+ * 10,000 subscribers (the default maximum) make 100,000 copies: half of what is permitted.
  */
 const MAX_EVENTS_UNCOUNTED = 10;
 const MAX_TOPICS_REMEMBERED = 10_000;
@@ -122,7 +122,7 @@ function asEvents({ events }: Counted, bytes: number): number {
 }
 
 /**
- * Returns the bytes of the events that are copied for each subscriber now: the events that are texts. A delayed event
+ * Returns the size (bytes) of those events that are copied for each subscriber now, which are strings. A delayed event
  * is an object, and is copied only when it is due.
  */
 export function bytesOf({ events }: Pick<Counted, 'events'>): number {

@@ -5,7 +5,7 @@ import type { EventDialect } from '../routing/dialect.ts';
 import { canParseUrl } from '../urls.ts';
 import { EVENT_TYPES, type Event, type EventType, eventText, type TimedEvent, timedEvent } from './event.ts';
 
-/** If an event has an unknown field, the error message shows at most this many characters of the field's name. */
+/** If an event has an unknown field, the error message shows up to MAX_NAME_SHOWN characters of the field's name. */
 const MAX_NAME_SHOWN = 100;
 export const MAX_DATA_DEPTH = 64;
 /** The fields of an event that a publisher may send. */

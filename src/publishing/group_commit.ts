@@ -10,7 +10,7 @@ import type { Publication, PublishLimits, PublishRecorder } from './publication.
  * for a few ms.
  */
 const MAX_EVENTS_PER_CALL = 2000;
-/** Storing this many bytes takes Redis as long as storing one short event. */
+/** Number of bytes of events that Redis stores in the time for one short event. */
 export const BYTES_PER_EVENT = 1000;
 
 /** The objects and limits with which Publisher and Delaying store publications. */

@@ -76,8 +76,8 @@ export class Outbox {
     while (applied < last) {
       await this.emptyAside(home, to.index);
       const { entries, behind } = await list.read();
-      // `behind` has the partitions that must first apply the entries set aside for them, as `to` has just done. If
-      // `to` is in `behind` all the same, another process has set more entries aside meanwhile. Then begin again.
+      // `behind` has the partitions that must first apply the entries set aside for them. `to` has just applied its
+      // own. If it is in `behind` nevertheless, another process has set more entries aside meanwhile. Then begin again.
       if (behind.includes(to.index)) continue;
       if (entries.length === 0) return;
       const failed = await this.#applyInAll(home, entries, behind, to.index);

@@ -106,8 +106,8 @@ export function publishApi(parts: PublishParts): Route[] {
     const nowMs = await times.nowMs(partitions.ofTopic(topic));
     const body = { text, isNdjson, topic, nowMs, limits: rules };
     const events = isLong(body) ? await runSteps(readInSteps(body), client, budget) : readEvents(body);
-    // While the body came slowly, or while a long publish waited behind others of this client, the client may have been
-    // removed, or its scopes narrowed. So check again whether the client may publish.
+    // While the body came slowly, or while a long publish waited behind other publishes of this client, the client may
+    // have been removed, or its scopes narrowed. So check again whether the client may publish.
     if (isLate || isLong(body)) refuseUnlessAllowed(await judgeAgain('cache'), topic);
     // Before the body was parsed, the rate limit counted its bytes and one event. The other events are counted now.
     if (rateLimit && events.length > 1) rates = await rateLimit.charge(client, events.length - 1, 0);

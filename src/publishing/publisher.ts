@@ -26,9 +26,9 @@ export class Publisher {
    * Stores a publication. Resolves with `accepted` when Redis has the events for every subscriber of the topic. Any
    * other Outcome is the reason why this call has stored nothing.
    *
-   * Throws body_too_large if the topic has too many subscribers for so many events, and StorageFull if Redis is out of
-   * memory. In both cases nothing is stored. Throws StorageUnavailable if Redis does not answer. Then the events may be
-   * stored or not. With an idempotency key, they can safely be published again.
+   * Throws body_too_large if the publication would make too many copies (events × subscribers), and StorageFull if
+   * Redis is out of memory. In both cases nothing is stored. Throws StorageUnavailable if Redis does not answer. Then
+   * the events may be stored or not. With an idempotency key, they can safely be published again.
    */
   async publish(publication: Publication): Promise<Outcome> {
     const bytes = bytesOf(publication);

@@ -7,8 +7,8 @@ import { MAX_ENTRIES } from './outbox_list.ts';
  */
 const READ_EVERY_MS = 20;
 /**
- * An outbox is busy if about this many entries or more were lately read from it. Older entries count less: an entry
- * counts as 1 when it is read, as 0.37 after RECENT_MS, and as 0.14 after twice RECENT_MS.
+ * An outbox is busy if its recently read entries count BUSY or more. An entry counts as 1 when it is read, as 0.37
+ * after RECENT_MS, and as 0.14 after twice RECENT_MS.
  */
 const BUSY = 5;
 const RECENT_MS = 100;

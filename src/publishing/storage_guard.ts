@@ -55,8 +55,8 @@ export class StorageGuard {
 
   /**
    * The lowest memory limit of a partition (bytes): the limit of its Redis, divided by the number of partitions there.
-   * It is 0 when `maxBytes` is 0. A client's quota in each partition is a part of this limit. So all quotas of a client
-   * in one Redis together stay a part of the limit of this Redis.
+   * It is 0 when `maxBytes` is 0. A client's quota in each partition is a fraction of this limit. So a client's quotas
+   * in all partitions of one Redis add up to at most the same fraction of the limit of this Redis.
    */
   get maxBytesOfPartition(): number {
     if (!this.#isFresh) void this.#sharedMeasuring();

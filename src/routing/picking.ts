@@ -1,7 +1,7 @@
 /**
- * Reading this many entries costs one call in the caller's rate limit, even if the page does not show them: reading
- * 10,000 names takes 7 ms. `pickPage` counts the entries of its list. A route that reads other entries too must add
- * their cost.
+ * Number of entries whose reading costs one call in the caller's rate limit, even if the page does not show them:
+ * reading 10,000 names takes 7 ms. `pickPage` counts the entries of its list. A route that reads other entries too must
+ * add their cost.
  */
 export const ENTRIES_PER_CALL = 1000;
 

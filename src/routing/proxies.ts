@@ -34,7 +34,7 @@ export class Proxies {
 
   /**
    * True if the caller used https. The router that ends TLS says so in `X-Forwarded-Proto`. Only that router's entry
-   * counts, because the caller may have sent others.
+   * counts, because the caller may have sent other entries.
    */
   cameByHttps(request: IncomingMessage): boolean {
     return this.#writtenByRouter(request.headers['x-forwarded-proto']) === 'https';

@@ -1,8 +1,8 @@
 import { clock, pauseAfter } from '../clock.ts';
 
 /**
- * As soon as this many items wait, the Batcher sends them. Fewer items wait until the event loop has done its other
- * work, which can take long if a thousand sockets are busy (see `#gather`).
+ * Number of waiting items at which the Batcher sends them at once. Fewer items wait until the event loop has done its
+ * other work, which can take long if a thousand sockets are busy (see `#gather`).
  */
 const ENOUGH = 128;
 /**
@@ -52,8 +52,8 @@ export class Batcher<Item, Result> {
   readonly #call: (items: Item[]) => Promise<readonly Result[]>;
   readonly #limit: Required<CallLimit<Item>>;
   /**
-   * By owner (see `ownerOf`): the number of the owner's item that was last chosen for a call. Chosen items are numbered
-   * in order. So the owner with the lowest number has waited longest, and comes first.
+   * By owner (see `ownerOf`): the position of the owner's last chosen item among all chosen items. So the owner with
+   * the lowest position has waited longest, and comes first.
    */
   readonly #lastChoices = new Map<string, number>();
   #choices = 0;
@@ -104,9 +104,9 @@ export class Batcher<Item, Result> {
   }
 
   /**
-   * Waits until this turn of the event loop ends, so that more items share the next call. Goes on for another turn as
-   * long as at least FEW items are there at its end, but for `maxLoopTurns` turns at most. Ends as soon as ENOUGH items
-   * are there. With 64 publishers at a time, a second turn saves 16 % of Redis's CPU.
+   * Waits until this turn of the event loop ends, so that more items share the next call. If the turn ends with at
+   * least FEW items waiting, waits for another turn, but for `maxLoopTurns` turns at most. Ends as soon as ENOUGH items
+   * wait. With 64 publishers at a time, a second turn saves 16 % of Redis's CPU.
    */
   #gather(): Promise<void> {
     return new Promise((resolve) => {

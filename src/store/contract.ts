@@ -4,7 +4,7 @@ export type ScriptArgument = string | number | Buffer;
 export type ScriptReply = Buffer | number | null | ScriptReply[];
 
 /**
- * Describes the type of a value that a script gets or returns. A text describes a single value:
+ * Describes the type of a value that a script gets or returns. A string describes a single value:
  *
  * - `text`, `bytes`, `number`, `flag` (a boolean);
  * - `digits`: a number that Lua gets as text. The script only compares or stores it, so it need not be converted;

@@ -77,8 +77,8 @@ function readList(shape: Shape, target: string): string[] {
 }
 
 function converted(kind: string, argument: string): string {
-  // Adding 0 converts a text to a number in half the time of `tonumber`. But it fails on an empty text, by which
-  // `number?` means that there is no number. So only `number?` uses `tonumber`.
+  // Adding 0 converts a text to a number in half the time of `tonumber`, but fails on an empty text. A `number?` that
+  // is missing is an empty text. So only `number?` uses `tonumber`.
   if (kind === 'number') return `(${argument} + 0)`;
   if (kind === 'number?') return `tonumber(${argument})`;
   if (kind === 'flag') return `${argument} == '1'`;

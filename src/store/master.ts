@@ -118,7 +118,7 @@ export class Master {
     return new StorageForbidden(cause, this.name, this.address ?? this.name);
   }
 
-  /** Returns the Master for `key`. On a cluster, it may be for another Redis than this Master. */
+  /** Returns the Master for `key`. On a cluster, its Redis may be another one than that of this Master. */
   forKey(key: string): Master {
     return new Master(this.#connection, key, this.name);
   }

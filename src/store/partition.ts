@@ -40,7 +40,7 @@ export interface PartitionOptions {
    * a write. Gets an error if a listing leaves out keys that another program has written (see `skip`).
    */
   log?: Log;
-  /** `run` and `confirmedCommand` resolve only when this many replicas have confirmed what Redis has written. */
+  /** Number of replicas that must confirm what Redis has written before `run` and `confirmedCommand` resolve. */
   minReplicas?: number;
 }
 

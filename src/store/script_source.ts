@@ -120,7 +120,7 @@ function includesOf(text: string): string[] {
 
 /**
  * Adds a module to `into`, after the modules that it includes. Throws if the module does not exist, or includes itself
- * through others. The error shows `users`: the files that led to this module, each of which includes the next.
+ * through other modules. The error shows `users`: the files that led to this module, each of which includes the next.
  */
 function addModule(
   name: string,

@@ -76,8 +76,8 @@ export function subscribersApi(parts: SubscribersParts): Route[] {
   };
 
   /**
-   * Returns reports as the caller may see them. A client sees its own report in full, and short reports of others. Only
-   * the subscriber itself sees its `uuid`, the secret by which it recognizes the bus.
+   * Returns reports as the caller may see them. A client sees its own report in full, and short reports of other
+   * subscribers. Only the subscriber itself sees its `uuid`, the secret by which it recognizes the bus.
    */
   const subscribersFor = async (caller: Caller, slice: readonly SubscriberReport[]) => {
     const nameOf = await publicNames.seenBy(
