@@ -6,7 +6,7 @@ A *series* names one count: its `field` in the hash `counters`, the field of the
 ]]
 local counters = {}
 
--- Returns true if the topic or subscriber that a series counts for no longer exists.
+-- Returns true if the topic or subscriber of a series no longer exists.
 function counters.has_ended(call, series)
   local keys = call.keys
   if series.topic then return redis.call('SISMEMBER', keys.topics(), series.topic) == 0 end

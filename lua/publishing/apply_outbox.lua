@@ -59,8 +59,8 @@ end
 local DO = { events = take_events, ['end'] = end_subscriptions, publish = publish }
 
 -- `added_us` is the time at which another partition accepted the events of an outbox entry. Deadlines and ages must
--- count from that time. So it becomes this script call's time of acceptance, unless the call has an earlier one
--- already: it has only one such time for all its events.
+-- count from that time. A script call has one time of acceptance for all its events. This time becomes `added_us`,
+-- unless it is earlier already.
 local function go_back_to(call, added_us)
   call.accepted_us = math.min(call.accepted_us, added_us)
   call.accepted_ms = math.floor(call.accepted_us / 1000)

@@ -136,7 +136,7 @@ function intake.add(call, intake_state, topic, events)
   end
 end
 
--- Does the same as `intake.add`, and adds the bytes of the events to `topic.bytes`. Returns these bytes.
+-- Does the same as `intake.add`, and adds the size (bytes) of the events to `topic.bytes`. Returns this size.
 function intake.add_texts(call, intake_state, topic, texts)
   local bytes = 0
   for _, text in ipairs(texts) do bytes = bytes + #text end

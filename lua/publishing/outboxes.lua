@@ -34,7 +34,7 @@ local NUMBER_LENGTH = 16
 -- again.
 local ASK_AGAIN_MS = 1000
 -- The number of an entry is a time (µs), or one more than the last number if that is higher. So while many entries are
--- added, the last number may run ahead of Redis's clock, but by at most this much. If it is further ahead, the clock
+-- added, the last number may run ahead of Redis's clock, but by at most MAX_AHEAD_US. If it is further ahead, the clock
 -- was set back.
 local MAX_AHEAD_US = 100 * 1000
 -- How far the numbers jump after a failover. If the clocks of the two Redises differ by less than this, the new numbers
@@ -47,7 +47,7 @@ function outboxes.number_of(entry)
 end
 
 -- Reads the work that an outbox entry describes. Returns the kind of work, the topic, the data for this kind of work,
--- and the time (µs) at which the entry was added. The time is nil if it is the entry's number.
+-- and the time (µs) at which the entry was added. The time is nil if the entry's number serves as the time.
 function outboxes.work_of(entry)
   return unpack(cmsgpack.unpack(entry:sub(entry:find(':', NUMBER_LENGTH + 1, true) + 1)))
 end
@@ -76,7 +76,7 @@ end
 -- Reads the state of the outbox, once in a script call:
 --   last   the number of the last entry
 --   run    the `run_id` of the Redis in which an entry was last added, or workers were last scrubbed
---   bytes  the bytes of all entries
+--   bytes  the size (bytes) of all entries together
 --   ahead  how far (µs) numbers are ahead of Redis's clock: 0 until another Redis takes over or the clock is set back
 local function read_state(call, outgoing)
   if outgoing.last then return end
@@ -169,8 +169,8 @@ function outboxes.may_end_subscriptions(call, partition)
   return false
 end
 
--- Returns, for each partition, the bytes of the outbox entries that were set aside because it did not apply them in
--- time. Leaves out partitions without such entries.
+-- Returns, for each partition, the size (bytes) of the outbox entries that were set aside because it did not apply them
+-- in time. Leaves out partitions without such entries.
 local function bytes_aside(call)
   local flat, aside = redis.call('HGETALL', call.keys.outboxes_bytes()), {}
   for i = 1, #flat, 2 do aside[flat[i]] = tonumber(flat[i + 1]) end
@@ -179,7 +179,7 @@ end
 
 -- Returns true if `max_bytes` or more may wait for one of the partitions that `marks` names. Entries for a partition
 -- wait in the lists `outbox:{partition}` and `outbox`. All bytes of `outbox` are counted for each partition, although
--- some of its entries are for others.
+-- some of its entries are for other partitions.
 function outboxes.are_full(call, outgoing, marks, max_bytes)
   read_state(call, outgoing)
   outgoing.aside = outgoing.aside or bytes_aside(call)

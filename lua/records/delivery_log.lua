@@ -34,8 +34,8 @@ local UNIT = 16
 -- When all delivery logs together are full, the longest one loses LUMP records at a time. A script call removes at most
 -- MAX_REMOVED records, so as not to block Redis after an operator has lowered the limit.
 local LUMP, MAX_REMOVED = 64, 1024
--- A record has at most this many failed attempts, with at most this many bytes together. A failed attempt quotes the
--- answer of the subscriber, which could otherwise take more memory than the rest of the record.
+-- Maximum failed attempts in a record, and maximum bytes of these attempts together. A failed attempt quotes the answer
+-- of the subscriber, which could otherwise take more memory than the rest of the record.
 local MAX_RECORD_ATTEMPTS, MAX_RECORD_ATTEMPTS_BYTES = 3, 512
 -- Maximum bytes of the JSON with the number of events by topic. If it is longer, a record has `null` in its place.
 local MAX_TOPICS_BYTES = 256
@@ -79,8 +79,8 @@ function delivery_log.count(call, name, records, counted)
   return redis.call('HINCRBY', call.keys.deliveries_total(), 'records', (now_counted or 0) - counted)
 end
 
--- Removes the `removed` oldest records of a log. `deliveries:logs` has the number of records of each log. That of this
--- log was `counted`, and is corrected. Returns the sum of the numbers of all logs.
+-- Removes the `removed` oldest records of a log, and corrects its number of records in `deliveries:logs`. `counted` is
+-- this number before the call. Returns the sum of the numbers of all logs.
 function delivery_log.cut(call, name, counted, removed)
   local ending, token = delivery_log.read_name(name)
   redis.call('LTRIM', delivery_log.list_of(call, ending, token), 2 * removed, -1)

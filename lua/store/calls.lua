@@ -52,8 +52,8 @@ function calls.run(script, keys, args)
 end
 
 -- Runs `step`, a part of a script. Returns its result, or nothing if it threw an error. The error is kept in
--- `call.failure` and thrown when the script ends, so that an error at one subscriber does not stop the work for others.
--- The first error is kept, unless a later one says that the ACL forbids a command.
+-- `call.failure` and thrown when the script ends, so that an error at one subscriber does not stop the work for other
+-- subscribers. The first error is kept, unless a later one says that the ACL forbids a command.
 function calls.throw_later(call, step, ...)
   local ok, result = pcall(step, call, ...)
   if ok then return result end

@@ -76,7 +76,7 @@ end
 
 -- Applies new settings to the open batch, the one that takes the subscriber's new events:
 --   timeout     the batch is due after this time from now, unless it was due earlier
---   max_events  the batch is closed if it has this many events already
+--   max_events  the batch is closed if it already has `max_events` events
 --   max_bytes   a changed value closes the batch, because the bytes of its events may not have been counted
 local function change_open_batch(call, token, settings, max_bytes_before)
   local keys, timeout_ms = call.keys, tonumber(settings.timeout)

@@ -54,7 +54,7 @@ end
 
 -- Deletes a topic with its delayed events, and ends its subscriptions in this partition. Returns the number of deleted
 -- delayed events, and a list of the other partitions that must still end subscriptions to the topic (elsewhere.lua).
--- The topic's name stays, without a publisher, until these partitions have done so, and no join reads the topic.
+-- The topic's name stays, without a publisher, until these partitions have done so and no join reads the topic.
 --
 -- The list is in the topic's hash. This function deletes the hash only after it has stored the outbox entry for the
 -- partitions. So if Redis is killed in between, a repeated removal still finds the list.
