@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { ForbiddenError, Routemaster, UnauthenticatedError } from '@routemaster/client';
 import { parseJson } from './long_numbers.ts';
 
-/** The bus's text begins with these words if the credentials are valid, but not permitted for this call. */
+/** The bus's error text begins with these words if the credentials are valid, but not permitted for this call. */
 const RIGHT = 'the credentials are right, but ';
 
 /** Each pair has the bus's name for some credentials, and the name that users of rtm know. */

@@ -30,8 +30,7 @@ export interface SubscriberLine {
 }
 
 /**
- * Numbers of the workers that deliver. `workers` does not include the spare workers, which deliver only while the
- * others hang.
+ * How many workers deliver. `workers` does not include the spare workers, which deliver only while other workers hang.
  */
 interface WorkerCounts {
   workers: number;
@@ -81,8 +80,8 @@ export interface BusReport extends WorkerCounts {
 export function reportOf(now: Reading, earlier?: Reading): BusReport {
   const [lines, before] = [linesOf(now.figures), earlier && linesOf(earlier.figures)];
   const seconds = earlier ? (now.atMs - earlier.atMs) / 1000 : 0;
-  // In its metrics, the bus leaves out counters that are 0. So a counter that is missing in `earlier` was 0. If there
-  // is no `earlier`, the rates are unknown.
+  // The bus leaves counters that are 0 out of its metrics. So a counter that is missing in `earlier` was 0. If there is
+  // no `earlier`, the rates are unknown.
   const rate = (value: number, was = 0) => (earlier ? Math.max(0, value - was) / seconds : null);
   const [totals, were] = [totalsOf(now.figures), earlier && totalsOf(earlier.figures)];
   const subscribers = [...lines.values()].map((line) => {
@@ -112,8 +111,8 @@ export function reportOf(now: Reading, earlier?: Reading): BusReport {
 }
 
 /**
- * Returns the numbers of workers that deliver. A bus of an earlier release reports only how many workers there are in
- * all: this number becomes `workers`.
+ * Returns how many workers deliver. A bus of an earlier release reports only the number of all its workers, which
+ * becomes `workers`.
  */
 export function workersOf(figures: Figures): WorkerCounts {
   if (!figures.has('delivery_workers')) return { workers: sumOf(figures, 'workers'), spare_workers: 0 };

@@ -20,8 +20,8 @@ import { causeOf } from './unanswered.ts';
 
 const CHECK_TIMEOUT_MS = 10_000;
 /**
- * Only a larger difference between the clocks of the bus and this machine is reported. Small differences are uncertain,
- * because the header Date has whole seconds and an answer takes time.
+ * Maximum difference between the clocks of the bus and this machine that is not reported. A small difference is
+ * uncertain, because the header Date has whole seconds and an answer takes time.
  */
 const MAX_SKEW_MS = 10_000;
 

@@ -7,13 +7,13 @@ import { Failure } from './command.ts';
  */
 export const MAX_LINES = 10_000;
 /**
- * Lines are collected until they have this many bytes, and are then sent as one request. The bus accepts more than
- * twice as many, but smaller requests occupy the bus for a shorter time.
+ * Size (bytes) at which the collected lines are sent as one request. The bus accepts more than twice this size, but
+ * smaller requests occupy the bus for a shorter time.
  */
 const FULL_REQUEST_BYTES = 2 * 1024 * 1024;
 /**
- * Maximum time for which a line waits for others. Then the lines are sent even if they do not fill a request, because a
- * program that writes to a pipe may take hours to fill one.
+ * Maximum time for which a line waits for more lines. Then the lines are sent even if they do not fill a request,
+ * because a program that writes to a pipe may take hours to fill one.
  */
 const MAX_WAIT_MS = 200;
 /** Maximum characters of a line. The bus refuses a longer event, so the rest of such a line is not read. */

@@ -16,8 +16,8 @@ const METRICS_TIMEOUT_MS = 5000;
  */
 const RATES_OVER_MS = 10_000;
 /**
- * The time between the two readings may be this much shorter than RATES_OVER_MS, because the bus does not answer all
- * requests equally fast.
+ * The time between the two readings may be up to JITTER_MS shorter than RATES_OVER_MS, because the bus does not answer
+ * all requests equally fast.
  */
 const JITTER_MS = 500;
 
@@ -62,8 +62,8 @@ export async function top(call: Call): Promise<void> {
 }
 
 /**
- * The present rate of a metric is the newest value of its history that is not null. Only this many values are searched:
- * the last value alone may be null, because the bus may not have sampled it yet.
+ * The present rate of a metric is the newest value of its history that is not null. Only the last NEWEST_VALUES
+ * values are searched. The very last one may be null, because the bus may not have sampled it yet.
  */
 const NEWEST_VALUES = 3;
 

@@ -2,7 +2,7 @@ import { jsonOf } from './tables.ts';
 
 type Yaml = null | boolean | number | string | readonly Yaml[] | { readonly [key: string]: Yaml };
 
-// Matches texts that must be quoted, because YAML would not read them as texts: yes, 12, 12:30.
+// Matches strings that YAML would take for other types if they were not quoted: yes, 12, 12:30.
 const NOT_TEXT =
   /^(y|n|yes|no|on|off|true|false|null|~|)$|^[-+]?[\d.][\d_,.]*(e[-+]?\d+)?$|^0[xob]|^\d+[-:]\d/i;
 /** Matches characters that `jsonOf` escapes, because a terminal would obey them. */

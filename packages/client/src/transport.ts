@@ -18,7 +18,7 @@ export interface Request {
  */
 const MAX_CHALLENGES = 2;
 
-/** Error codes of failures before the request is sent, so that the bus cannot have done it. */
+/** Error codes of failures before the request is sent. The bus cannot have done such a request. */
 const NOT_SENT = /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|UND_ERR_CONNECT_TIMEOUT)$/;
 
 /** Error codes of failures of TLS, such as a certificate that is not trusted. Another attempt would fail too. */
