@@ -46,7 +46,7 @@ const PUBLISHED_ROOT_KEY = 'CHANGE-ME';
 /**
  * Returns warnings about values meant for the Ruby Routemaster:
  * - a variable that has no effect here;
- * - a former name of a variable, such as RACK_ENV, with another value than the present name (NODE_ENV);
+ * - a former name of a variable, such as RACK_ENV, whose value is not that of the present name (NODE_ENV);
  * - a REDIS_ENV_KEY that names a variable which is not set;
  * - the root key in the published `.env` of the Ruby Routemaster.
  */

@@ -15,7 +15,7 @@ export interface Batch {
   count: number;
   /**
    * The events in the order of acceptance. A piece is either the JSON texts of events, joined with commas, or one event
-   * in MessagePack (legacy_event.ts). Empty if the batch is long: `readLongBatch` reads the events of long batches.
+   * in MessagePack (legacy_event.ts). If the batch is long, this list is empty: `readLongBatch` reads its events.
    */
   pieces: Buffer[];
 }

@@ -5,7 +5,7 @@ export const OPENING_BRACE = 0x7b;
 const ID_LENGTH = 16;
 
 /**
- * Options for decoding. 64-bit integers become BigInts, which keep all digits. Texts stay bytes until `plain` decodes
+ * Options for decoding. 64-bit integers become BigInts, which keep all digits. Strings stay bytes until `plain` decodes
  * them. Extension types are refused. The decoder would refuse the key `__proto__`. So these options put a full stop
  * before each key, and `plain` removes it.
  */

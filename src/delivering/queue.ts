@@ -44,7 +44,8 @@ export class Queue {
   /**
    * Adds a job that is not a delivery, ready for any worker. Returns false if the queue already has the job. There are
    * two exceptions: a dead worker holds the job, or a script that was stopped half-way has left the job in none of the
-   * queue's lists. Such a job would not run before a scrub or a sweep, so makes it ready again and returns true.
+   * queue's lists. Such a job would not run before a scrub or a sweep, so `enqueue` makes it ready again and returns
+   * true.
    */
   async enqueue(name: string): Promise<boolean> {
     return this.#partition.run('enqueue', {
@@ -151,8 +152,8 @@ function finishedArguments({
 }
 
 /**
- * Returns a function that queues the job `autodrop`, which frees memory, in the given partitions or in all. Errors are
- * ignored.
+ * Returns a function that queues the job `autodrop` in the given partitions, or in all. The job frees memory. Errors
+ * are ignored.
  */
 export function autodrops(
   partitions: Partitions,

@@ -2,7 +2,8 @@ import { clock } from '../clock.ts';
 
 /**
  * If all regular workers of a thread are busy, and no job has begun or ended for this time, the thread is at a
- * standstill, and its spare workers help. With a longer time, a hanging subscriber would delay the others longer.
+ * standstill, and its spare workers help. With a longer time, a hanging subscriber would delay other subscribers
+ * longer.
  */
 const AFTER_MS = 10;
 

@@ -14,7 +14,7 @@ const MAX_COUNTED_BYTES = 16 * 1024;
 const MAX_TOPICS_LENGTH = 256;
 
 /**
- * Matches the start of each event in JSON. A text in the data of an event may match too. In that case, `topicsJson`
+ * Matches the start of each event in JSON. A string in the data of an event may match too. In that case, `topicsJson`
  * finds more starts than events, and parses the JSON instead.
  */
 const EVENT = /(?:^|,)\{"id":"[^"]*","topic":"(\w+)"/g;

@@ -34,8 +34,8 @@ const NOTHING: Readonly<Holding> = { requests: 0, bytes: 0 };
 
 /**
  * Limits the number of requests with a body that a process handles at the same time, and the bytes of their bodies.
- * Further requests are refused at once. No client gets more than half of these limits: if it has n requests under way,
- * another one is accepted only if n more would still fit after it. The same rule holds for the bytes.
+ * Further requests are refused at once. If a client has n requests under way, another one is accepted only if n more
+ * would still fit after it. So no client gets more than half of the limit. The same rule holds for the bytes.
  */
 export class Admission {
   readonly #maxRequests: number;

@@ -171,8 +171,8 @@ export class Calls {
 }
 
 /**
- * Returns the name under which Admission and the work budget count a caller: the token of a client, the empty text for
- * root and all viewers, or `:login` for all login forms, which have no caller.
+ * Returns the name under which Admission and the work budget count a caller: the token of a client, the empty string
+ * for root and all viewers, or `:login` for all login forms, which have no caller.
  */
 function holderOf({ caller }: { caller: Caller | undefined }): string {
   if (caller === undefined) return ':login';

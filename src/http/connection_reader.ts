@@ -7,7 +7,7 @@ import type { WorkBudget } from './work_budget.ts';
 /**
  * The chunks of a body are called tiny if SLICE_BYTES contain more than this many chunks. Before each slice of tiny
  * chunks, WorkBudget lets other work run. 50 chunks take about 0.1 ms to parse, but a slice of one-byte chunks up to
- * 1.2 ms. The time of parsing is no measure, because during an attack a slice of larger chunks sometimes takes as long.
+ * 1.2 ms. Chunks are counted, not timed, because during an attack a slice of larger chunks sometimes takes as long.
  */
 const MAX_CHUNKS = 50;
 /**
@@ -46,8 +46,8 @@ interface Requests {
 }
 
 /**
- * Reads one connection. At first Node's HTTP parser gets each read of the socket whole. After `readInSlices`, it gets
- * a small part at a time, so that parsing can stop at a request that must wait.
+ * Reads one connection. At first, Node's HTTP parser gets all bytes of a read at once. After `readInSlices`, it gets a
+ * small part at a time, so that parsing can stop at a request that must wait.
  */
 export class ConnectionReader {
   readonly #socket: ServedSocket;

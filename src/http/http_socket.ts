@@ -44,7 +44,7 @@ export function refuseUnreadable(error: ParserError, socket: HttpSocket): void {
   socket[REFUSED] = true;
   afterAnswers(socket, () => {
     const last = socket[CONNECTION]?.last;
-    // If the unreadable bytes are in the body of a request whose answer has been sent, at least in part, an error would
+    // The unreadable bytes may be in the body of a request whose answer has been sent, at least in part. An error would
     // be a second answer, or would come in the middle of the first. So the connection is closed without an error.
     if (last?.headersSent && !last.req.complete) afterAnswer(last, socket, () => endAndClose(socket));
     else refuseMalformed(error, socket);

@@ -31,7 +31,7 @@ export class RefusedCalls {
     this.#log = log;
   }
 
-  /** Counts a call that was answered with this error code. Ignores other codes than those of REFUSALS. */
+  /** Counts a call that was answered with this error code. Ignores codes that are not in REFUSALS. */
   count(code: ErrorCode): void {
     if (!REFUSALS.has(code)) return;
     this.#recorder.callRefused(code);

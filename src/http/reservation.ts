@@ -2,8 +2,8 @@ import { clock } from '../clock.ts';
 import { BusError } from '../errors.ts';
 
 /**
- * A body stalls if less than STALLED_BYTES of it arrive in STALLED_MS. A body that stalls is refused if others need its
- * memory.
+ * A body stalls if less than STALLED_BYTES of it arrive in STALLED_MS. A body that stalls is refused if other requests
+ * need its memory.
  */
 const STALLED_BYTES = 64 * 1024;
 const STALLED_MS = 1000;
@@ -36,7 +36,7 @@ interface Room {
    * less means no pause.
    */
   pauseAfter(bytes: number, client: string): number;
-  /** Ends a reservation: gives back its place among the requests, and its bytes, so that others may have them. */
+  /** Ends a reservation: other requests may then have its place among the requests, and its bytes. */
   free(reservation: Reservation): void;
 }
 

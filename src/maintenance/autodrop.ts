@@ -24,7 +24,7 @@ const MAX_LOGS = 10;
 /** Minimum time between two log lines saying that dropping batches would not free enough memory. */
 const COMPLAIN_EVERY_MS = 60_000;
 /**
- * If dropping batches does not help, the job rests for this many times as long as its measurement took. Each refused
+ * If dropping batches does not help, the job rests for REST_TIMES times the duration of its measurement. Each refused
  * publish queues the job again, so without rests the measurements would keep Redis busy.
  */
 const REST_TIMES = 10;
@@ -44,10 +44,10 @@ type AutodropParts = Omit<JobParts, 'config' | 'oneAtATime' | 'stopping'>;
 type AutodropLimits = MemoryLimits & Pick<Config, 'deliveryLog' | 'dropPolicy'>;
 
 /**
- * The `autodrop` job frees memory when Redis stores more than the bus permits (the high mark), until Redis stores no
- * more than a lower limit (the low mark). The job drops records of the delivery log first, then dead letters and
- * batches, and delayed events last. If dropping all of these would not free enough (see shortage.ts), the job drops
- * only records of the delivery log, and logs an error.
+ * The `autodrop` job frees memory when Redis stores more than the bus permits (the high mark). It ends when Redis
+ * stores no more than a lower limit (the low mark). It drops records of the delivery log first, then dead letters and
+ * batches, and delayed events last. If dropping all of these would not free enough (see shortage.ts), it drops only
+ * records of the delivery log, and logs an error.
  *
  * With the policy `fair`, the default, only the clients that hold most lose dead letters and batches. With the policy
  * `oldest`, the oldest dead letters and batches are dropped, whichever clients they belong to. Each partition has its
@@ -164,7 +164,8 @@ export class Autodrop {
       if (!tokens.has(token)) continue;
       // Count how many of the oldest dead letters and batches have `bytes` bytes together. Dividing `bytes` by the mean
       // size of a batch would give too few if the oldest batches are small. Autodrop would have to count and delete
-      // again and again: with 2,000 small batches before 20 large ones 16 times, for a second each.
+      // again and again. For example, if 2,000 small batches are older than 20 large ones, it would do so 16 times, for
+      // a second each.
       const { batches } = await measureOldest(this.#parts.partition, token, bytes, signal);
       if (batches > 0) orders.push({ token, maxDeleted: batches });
     }

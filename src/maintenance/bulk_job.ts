@@ -59,9 +59,9 @@ export function bulkJob({ partition, config, recorder, stopping, log }: BulkJobP
             return triedAgainIn(REST_MS);
           state = await step(String(owner), part);
         }
-        // Read the progress in Redis, unless the bulk operation is over. After `next`, the dead letters of the next
-        // subscriber follow. After `lost`, the script call has changed nothing: another worker has finished this
-        // subscriber, or the operation was cancelled or replaced.
+        // Read the progress in Redis, unless the bulk operation is over. If `state` is `next`, the dead letters of the
+        // next subscriber follow. If it is `lost`, the script call has changed nothing: another worker has finished
+        // this subscriber, or the operation was cancelled or replaced.
         part = state === 'over' ? undefined : await read();
       }
     } catch (error) {

@@ -28,7 +28,7 @@ export async function census(partitions: Partitions): Promise<Census> {
   return { ...first, subscribers: found.flatMap(({ subscribers }) => subscribers) };
 }
 
-/** Reads the figures of a partition's subscribers. One script call reads about 100 of them. */
+/** Reads the figures of a partition's subscribers: those of about 100 subscribers in each script call. */
 async function censusOf(partition: Partition): Promise<Census> {
   const found = new Map<string, CensusSubscriber>();
   let standings: string | undefined;

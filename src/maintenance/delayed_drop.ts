@@ -8,7 +8,7 @@ import { bytesOf, fairLosses, firstDropOrders, withoutDropped } from './fair_sha
 const MAX_DROPPED = 500;
 const MAX_TOPICS = 100;
 
-/** The number and the bytes of a topic's delayed events. `client` owns the topic. */
+/** How many delayed events a topic has, and how many bytes they take. `client` owns the topic. */
 export interface DelayedHolding {
   topic: string;
   client: string;
@@ -19,7 +19,7 @@ export interface DelayedHolding {
 type DelayedDropOrder = Arguments<'drop_delayed'>['orders'][number];
 type DelayedDrop = Reply<'drop_delayed'>[number];
 
-/** Returns the number and the bytes of the delayed events of each topic that has any. */
+/** Returns, for each topic with delayed events, how many it has, and how many bytes they take. */
 export async function delayedHoldings(partition: Partition): Promise<DelayedHolding[]> {
   const counts = await delayedCounts(partition);
   const holdings: DelayedHolding[] = [];

@@ -19,7 +19,7 @@ export interface PeriodicJob {
    * never.
    */
   everyMs: number;
-  /** True if a starting process queues the job in all partitions immediately, not in one after the other. */
+  /** True if a starting process queues the job in all partitions immediately, not in one partition after the other. */
   isUrgent?: boolean;
   /**
    * Does the job's work once. Returns early if `signal` is aborted. After an error the job is run again: soon if Redis

@@ -78,8 +78,8 @@ export async function measureShortage(
  * Returns two sums of bytes of outbox entries of `partition`.
  * - `all`: the bytes of all entries.
  * - `staying`: the bytes of the entries for partitions in the same Redis (`there`), where their events will become
- *   batches. The target is known only of entries that were set aside for a slow partition. All other entries count as
- *   staying, so the sum may be too high.
+ *   batches. The partition is known only for entries that were set aside because their partition is slow. All other
+ *   entries count as staying, so the sum may be too high.
  */
 async function readOutboxes(partition: Partition, there: readonly Partition[]) {
   const [outbox, aside] = await partition.command((redis, keys) =>

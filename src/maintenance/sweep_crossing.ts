@@ -17,7 +17,7 @@ interface CrossingParts {
  * - A topic must have a mark (a note) for each other partition that has subscribers of the topic, and no other marks.
  *   The bus passes the topic's events on to the marked partitions.
  * - An outbox that is not empty must have a job.
- * - A trigger must be in one partition. The sweep of the control partition sees to that.
+ * - A trigger must be in only one partition. The sweep of the control partition sees to that.
  *
  * The repairs are not reported as findings: an interrupted change of subscriptions, for example, may leave a needless
  * mark, and this is part of normal operation.

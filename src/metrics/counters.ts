@@ -34,7 +34,7 @@ interface Outgoing {
   lastNumber: number;
   /**
    * True if Redis has refused the last flush to this partition, and has surely not added the counts of any unsent flush
-   * (none is `isInDoubt`).
+   * (`isInDoubt` is false).
    */
   isRefused: boolean;
   /** True if the oldest flush in `unsent` was sent, but no reply came. Redis may have added its counts. */

@@ -109,9 +109,9 @@ export class History {
   }
 
   /**
-   * Returns how many events the bus has dropped for want of memory within about the last `ms`. Returns undefined if it
-   * has dropped none. The events are counted from samples, so the time of the last drop is not known exactly: it was at
-   * most `agoMs` before the newest sample.
+   * Returns how many events the bus has dropped in about the last `ms`, because memory was short. Returns undefined if
+   * it has dropped none. The events are counted from samples, so the time of the last drop is not known exactly: it was
+   * at most `agoMs` before the newest sample.
    */
   async droppedWithin(ms: number): Promise<{ events: number; agoMs: number } | undefined> {
     const kept = Math.ceil(ms / STEPS.coarse.ms) + 1;

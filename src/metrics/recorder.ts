@@ -98,10 +98,7 @@ export class Recorder {
     this.#observe('latency.end_to_end', [latencyMs]);
   }
 
-  /**
-   * Counts for a join the keys (orders, for example) that were completed, the keys that expired, and the events without
-   * a key.
-   */
+  /** Counts a join's completed keys (orders, for example), its expired keys, and its events without a key. */
   joined(subscriber: string, counts: { completed: number; expired: number; unkeyed: number }): void {
     this.#counters.increment('joins.completed', { queue: subscriber }, counts.completed);
     this.#counters.increment('joins.expired', { queue: subscriber }, counts.expired);

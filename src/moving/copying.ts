@@ -33,8 +33,8 @@ export async function* copyKeys(moving: Moving): AsyncGenerator<number> {
 }
 
 /**
- * Stores totals in each partition: the number of records in all delivery logs and, for each of `clients`, the number
- * and the bytes of its delayed events.
+ * Stores totals in each partition: the number of records in all delivery logs and, for each of `clients`, the number of
+ * its delayed events and the sum of their bytes.
  */
 async function addUp({ all }: Partitions, clients: readonly string[]): Promise<void> {
   for (const partition of all) {

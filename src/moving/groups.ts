@@ -8,7 +8,7 @@ import { KeyReader } from './key_reader.ts';
  */
 const GROUP_BYTES = 8_000_000;
 const PIECE_BYTES = 1_000_000;
-/** A command that asks for this many elements reads a whole key. No key of up to PIECE_BYTES has so many. */
+/** A command with this count reads a whole key: a key of up to PIECE_BYTES has fewer elements. */
 const WHOLE = 1_000_000;
 /** For each type of key, the command that counts its elements (for a string, its bytes). */
 export const LENGTH = {

@@ -57,7 +57,7 @@ export async function countKeys(partitions: Partitions): Promise<KeyCounts> {
   return counts;
 }
 
-/** Adds the numbers of keys and elements of these partitions, which are in the same Redis, to `into`. */
+/** Adds to `into` the numbers of keys and elements of these partitions, which are in the same Redis. */
 async function addKeys(partitions: [Partition, ...Partition[]], into: KeyCounts): Promise<void> {
   // A scan may return a key twice.
   const seen = new Set<string>();

@@ -154,7 +154,8 @@ function lookupBy(policy: CallbackPolicy, protocol: string): LookupFunction {
       .addresses(protocol, hostname)
       .then((found) => found.map((address) => ({ address, family: isIP(address) })))
       .then(
-        // `callback` runs in `nextTick`: if it were called here, an error that it throws would reject this promise.
+        // If `callback` were called here, an error that it throws would reject the promise of `then`. So it runs in
+        // `nextTick`.
         (found) => {
           const [first] = found;
           if (options.all) process.nextTick(callback, null, found);

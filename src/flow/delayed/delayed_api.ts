@@ -103,7 +103,7 @@ function forbidden(topic: string): BusError {
   );
 }
 
-/** The texts of the events are not parsed, so that large numbers keep their digits. */
+/** The JSON text of an event is not parsed, so that large numbers keep their digits. */
 async function* json(events: Reply<'list_delayed'>['events']): AsyncGenerator<string> {
   yield `[${events.map(({ at, text }) => `{"at":${at},"event":${text}}`).join(',')}]`;
 }

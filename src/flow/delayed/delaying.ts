@@ -16,8 +16,8 @@ import { sumOf } from '../../sum.ts';
 /** Maximum timed events (with `at` or `delay`) of one publication. 500 take Redis some 4 ms, in one script call. */
 const MAX_TIMED = 500;
 /**
- * A script call has a maximum size, counted in events. In this count, an event with `at` or `delay` counts as this many
- * other events, because Redis takes ten times as long to store it.
+ * A script call has a maximum size, counted in events. In this count, an event with `at` or `delay` counts as
+ * EVENTS_PER_TIMED events without either, because Redis takes ten times as long to store it.
  */
 const EVENTS_PER_TIMED = 10;
 

@@ -103,8 +103,8 @@ async function expire(parts: JoinExpiryParts, token: string): Promise<void> {
   const movedUntilMs = await moveWhatIsAccepted(parts, join);
   const isFull = on_expiry && (await areFullElsewhere(join, [on_expiry.topic], settings, partitions));
   // The topic of `on_expiry` may be in another partition, and the script does not see the outboxes there. If one of
-  // them is full, this function passes the script a maximum of 0 bytes for outboxes. Then the script takes all outboxes
-  // for full, and closes no keys.
+  // them is full, this function passes the script a maximum of 0 bytes for outboxes. Then the script treats all
+  // outboxes as full, and closes no keys.
   const limits = isFull ? { ...settings, maxOutboxBytes: 0 } : settings;
   const reply = await partition.runPermitted('expire_keys', {
     ...joinArguments(join, limits, partitions),

@@ -14,7 +14,7 @@ import {
 import type { JoinRules } from './join_rules.ts';
 import { claimTopics, type JoinLimits, outletsOf } from './join_store.ts';
 
-/** Maximum joins that are read at once. Reading one takes eight commands and a script. */
+/** Maximum joins that are read at the same time. Reading one takes eight commands and a script. */
 const LISTED_AT_ONCE = 50;
 
 /** The joins of all clients. The token of a join contains its name and the token of its client. */
@@ -135,7 +135,7 @@ export function placeOf(token: string): string {
 interface Joined {
   token: string;
   sources: readonly string[];
-  /** The topics to which the join is to publish. */
+  /** The topics to which the join will publish. */
   outlets: readonly string[];
 }
 

@@ -21,7 +21,7 @@ import type { TriggerName } from './stored_trigger.ts';
 /** Maximum triggers that one script call fires. 100 take Redis a few ms. */
 const FIRED_PER_CALL = 100;
 /**
- * A script call takes no further trigger when the triggers that it has taken have this many due times together. A late
+ * When the triggers for one script call have this number of due times together, the call takes no more triggers. A late
  * trigger may have several due times.
  */
 const MAX_TIMES = 200;

@@ -146,8 +146,8 @@ export class Triggers {
       if (moving && (await this.#finishMove(trigger, moving.partition))) continue;
       const [kept = found[home.index] as Found, ...others] = there;
       if (others.length === 0) return kept;
-      // Only one of these partitions may keep the trigger. From each other one it is removed only in the revision that
-      // was found there. Another call may meanwhile have moved the trigger that stays to that partition.
+      // Only one of these partitions may keep the trigger. The others remove it only if they still have the revision
+      // that was found there: meanwhile another call may have moved the kept trigger to one of them.
       const remove = ({ partition, stored }: Found) =>
         partition.run('remove_trigger', {
           ...trigger,

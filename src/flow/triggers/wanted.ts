@@ -8,8 +8,8 @@ import type { Wanted } from './triggers.ts';
 
 /**
  * Returns what to store when a client creates or changes a trigger. If the schedule, `start`, `end` and `offset` stay
- * the same, the stored due time is kept: if it passed while the trigger was paused, `catch_up` decides about it.
- * Otherwise the first due time after now is stored. Throws bad_trigger if there is none.
+ * the same, the stored due time is kept. If it passed while the trigger was paused, `catch_up` decides whether the
+ * trigger still fires for it. Otherwise the first due time after now is stored. Throws bad_trigger if there is none.
  */
 export function wanted(
   body: TriggerBody,

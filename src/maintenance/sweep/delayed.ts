@@ -9,7 +9,10 @@ import type { Walk } from './walk.ts';
  */
 const TEXTS = 50;
 
-/** Repairs the delayed events of all topics, and the stored number and bytes of each client's delayed events. */
+/**
+ * Repairs the delayed events of all topics. Then corrects the stored number of each client's delayed events, and the
+ * sum of their bytes.
+ */
 export async function sweepDelayed(walk: Walk, seen: Seen): Promise<void> {
   const topics = seen.of('delayed_due', 'delayed_events');
   const clients = seen.of('delayed_held');
