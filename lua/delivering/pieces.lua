@@ -5,8 +5,8 @@ has all items of the reply.
 local batches = include('delivering/batches')
 local pieces = {}
 
--- A piece is an item of acquire's reply: events joined with commas, of at most this number of bytes, or one longer
--- event. Lua joins texts fast only up to the size of its buffer, which is this number. Without the maximum, acquire
+-- A piece is an item of acquire's reply. It has one event of any length, or several events, joined with commas, of at
+-- most PIECE_BYTES together. Lua's buffer has this size, and joining longer texts is slow. Without the maximum, acquire
 -- took up to three times as long, and a batch of 260 MB blocked Redis for 5 s.
 local PIECE_BYTES = 8192
 local OPENING_BRACE = 123

@@ -12,8 +12,8 @@ local batches = include('delivering/batches')
 local calls = include('store/calls')
 local sizes = {}
 
--- An estimate that is only displayed measures this many batches, and this many dead letters, of a subscriber. Measuring
--- five takes Redis about 30 µs.
+-- How many of a subscriber's batches, and how many of its dead letters, are measured for an estimate that is only
+-- displayed. Measuring five takes Redis about 30 µs.
 local SHOWN_SAMPLES = 5
 
 -- Bytes of Redis that a batch takes besides its list of events and the history of its failed attempts: for its job, and

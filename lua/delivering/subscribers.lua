@@ -32,7 +32,7 @@ end
 
 -- Updates a subscriber that has accepted batches, by the sums in `sum` (finishing.lua):
 --   - Adds `events` to the subscriber's number of sent events, and `heal` to its health points, which are 100 at most.
---   - If the last delivery took longer (`took_ms`) than `slow_ms`, makes the subscriber slow. Otherwise the subscriber
+--   - If the last delivery (`took_ms`) took longer than `slow_ms`, makes the subscriber slow. Otherwise the subscriber
 --     is no longer slow, unless another delivery to it is slow.
 --   - The subscriber no longer counts as failing.
 -- Returns whether the subscriber still exists, and a true value if it was limited to one delivery at a time until now,

@@ -27,7 +27,7 @@ local function delete_all(call, topic, found)
 end
 
 -- Checks up to CHECKED_PER_CALL delayed events of a topic in the order of their due times, from the rank `from` on.
--- Returns how many were checked, how many were removed, and the bytes of those that stay.
+-- Returns how many were checked, how many were removed, and how many bytes the others take.
 local function check_entries(call, topic, from, found)
   local due, bytes, removed = call.keys.delayed_due(topic), 0, 0
   local entries = redis.call('ZRANGE', due, from, from + CHECKED_PER_CALL - 1)

@@ -10,7 +10,7 @@ local batches = include('delivering/batches')
 local calls = include('store/calls')
 local findings = include('maintenance/findings')
 
--- The events in a subscriber's queue are counted only if it has at most this many batches. The same maximum holds for
+-- If a subscriber's queue has more batches than this, the events in them are not counted. The same maximum holds for
 -- its dead letters. Redis needs about 11 ms to count the events of 10,000 batches.
 local MAX_LISTS = 10000
 

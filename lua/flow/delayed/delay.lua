@@ -23,8 +23,8 @@ local storing = include('publishing/storing')
 -- This script adds the field `to_delay` to the table of a topic (intake.lua): a list of the events to delay. The field
 -- `ids` of this list is a set of their ids.
 
--- Returns the number and the bytes of a client's delayed events, including those that this call has accepted so far.
--- `all_totals` caches both for each client.
+-- Returns how many delayed events a client has, and how many bytes they take, including those that this call has
+-- accepted so far. `all_totals` caches both for each client.
 local function totals_of(call, all_totals, client)
   local totals = all_totals[client]
   if not totals then
@@ -43,8 +43,8 @@ local function due_of(call, event)
   return due_ms, string.format('%d', due_ms)
 end
 
--- Separates the events of a publication. Returns the texts of the events to publish now, and a list of the events to
--- delay. The list has the fields `bytes` (the memory that its events will take) and `last` (the event that is due
+-- Separates the events of a publication. Returns the JSON texts of the events to publish now, and a list of the events
+-- to delay. The list has the fields `bytes` (the memory that its events will take) and `last` (the event that is due
 -- last). If an event is due more than `max_delay_ms` from now, returns nil, nil and the index of this event.
 local function separate(call, publication, max_delay_ms)
   local due_events, to_delay = {}, { bytes = 0 }
@@ -80,8 +80,8 @@ end
 -- this event. Returns nothing if they may be stored.
 --
 -- If a publication is sent twice, the second one must get `already_delayed`, even if the client has no room for more
--- delayed events. So ids are compared in any case. Without room, one id is enough: that of the event that is due last,
--- because this event stays stored the longest.
+-- delayed events. So ids are compared in any case. Without room, only the id of the event that is due last is compared:
+-- if the publication was sent before, this event stays stored the longest.
 local function judge_delay(call, args, topic, totals, to_delay)
   local full = delayed.judge_room(totals.events + #to_delay, totals.bytes + to_delay.bytes, args)
   local repeated = find_repeated(call, topic, full and { to_delay.last } or to_delay)
@@ -132,8 +132,8 @@ return function(call, args)
   end
   storing.store(call, args.uid_seed, intake_state)
   -- If the due events could not be stored, the publisher may send the publication again. So no delayed events and no
-  -- idempotency keys are stored then: because of them, the bus would refuse the second publication (`already_delayed`)
-  -- or ignore it as a repetition.
+  -- idempotency keys are stored then. Otherwise the bus would refuse the second publication (`already_delayed`), or
+  -- ignore it as a repetition.
   if not call.failure then
     for name, topic in pairs(intake_state.topics) do
       if topic.to_delay then delayed.add(call, topic.publisher, name, topic.to_delay) end

@@ -53,7 +53,7 @@ function delayed.bytes_at(call, topic, id)
   if length > 0 then return delayed.bytes_of(length - SERIAL_LENGTH) end
 end
 
--- Returns the number and the bytes of a client's delayed events.
+-- Returns how many delayed events a client has, and how many bytes they take.
 function delayed.held_by(call, token)
   local events, bytes = unpack(redis.call('HMGET', call.keys.delayed_held(token), EVENTS, BYTES))
   return tonumber(events) or 0, tonumber(bytes) or 0
@@ -63,7 +63,7 @@ local function bytes_in(call, publisher, topic)
   return tonumber(redis.call('HGET', call.keys.delayed_held(publisher), topic)) or 0
 end
 
--- Returns the number and the bytes of a topic's delayed events. A topic without a publisher has none.
+-- Returns how many delayed events a topic has, and how many bytes they take. Both are 0 if the topic has no publisher.
 function delayed.of_topic(call, publisher, topic)
   if not publisher then return 0, 0 end
   return redis.call('ZCARD', call.keys.delayed_due(topic)), bytes_in(call, publisher, topic)
@@ -75,8 +75,8 @@ function delayed.judge_room(events, bytes, args)
   if bytes > args.max_client_bytes then return 'too_much_delayed' end
 end
 
--- Adds `events` to the stored number of a client's delayed events, and `number_of_bytes` to the stored bytes of the
--- client and of the topic. Both are negative if events are removed.
+-- Adds `events` to the stored number of a client's delayed events, and `number_of_bytes` to the stored sums of their
+-- bytes: that of the client, and that of the topic. Both are negative if events are removed.
 local function count(call, publisher, topic, events, number_of_bytes)
   -- The number can be -0: the negative of the sum 0, if the removed events had no stored texts. Redis refuses the text
   -- `-0`, and `%d` writes `0`.
@@ -89,17 +89,17 @@ local function count(call, publisher, topic, events, number_of_bytes)
   if redis.call('HINCRBY', held, topic, bytes) <= 0 then redis.call('HDEL', held, topic) end
 end
 
--- Sets the stored bytes of a topic's delayed events to `bytes`, the sum that the sweep has counted. Returns true if the
--- stored sum was wrong.
+-- Sets the stored sum of the bytes of a topic's delayed events to `bytes`, which the sweep has counted. Returns true if
+-- the stored sum was wrong.
 function delayed.set_bytes(call, publisher, topic, bytes)
   if bytes_in(call, publisher, topic) == bytes then return false end
   redis.call('HSET', call.keys.delayed_held(publisher), topic, bytes)
   return true
 end
 
--- Corrects the hash `delayed:held:{token}` of a client, for the sweep. Sets the number and the bytes of the client's
--- delayed events. Deletes the field of each topic that has no delayed events, or that another client owns now. Returns
--- true if anything was wrong.
+-- Corrects the hash `delayed:held:{token}` of a client, for the sweep. Sets the number of the client's delayed events,
+-- and the sum of their bytes. Deletes the field of each topic that has no delayed events, or that another client owns
+-- now. Returns true if anything was wrong.
 function delayed.correct_held(call, token)
   local keys, held = call.keys, call.keys.delayed_held(token)
   local fields, events, bytes, is_wrong = redis.call('HGETALL', held), 0, 0, false

@@ -24,8 +24,8 @@ local ID_LENGTH = 32
 --   no_room           the topic was deleted, and the bus has its maximum of topics
 --   owns_too_many     the topic was deleted, and the join's client owns its maximum of topics
 --   outbox_full       too many bytes wait already to be sent to another partition; the join must wait
--- If the topic lives in another partition, `home` is its number. Then only `replaced` and `outbox_full` are checked
--- here, and that partition checks the rest.
+-- If the topic lives in another partition, `home` is the number of that partition. Then only `replaced` and
+-- `outbox_full` are checked here, and that partition checks the rest.
 local function refusal(call, intake_state, args, topic, home)
   if redis.call('HGET', call.keys.joins_into(), topic) ~= args.token then return 'replaced' end
   if home then
@@ -79,8 +79,8 @@ function join_work.is_full(work)
   return work.copies >= copies.MAX.join
 end
 
--- Returns a text as a JSON string. Uses cjson, which takes longer, only if a character must be escaped. Removes the
--- backslashes that cjson puts before slashes.
+-- Returns a text as a JSON string. Calls cjson only if a character must be escaped, because cjson takes longer. Removes
+-- the backslashes that cjson puts before slashes.
 local function json(text)
   if not text:find('[%c"\\]') then return '"' .. text .. '"' end
   return (cjson.encode(text):gsub('\\/', '/'))

@@ -72,7 +72,8 @@ function open_keys.take_complete(call, state, key, record, sources)
   return ids
 end
 
--- Writes to the sorted set `since` when each join key in `state.moved` was opened, and removes those that are closed.
+-- Stores in the sorted set `since` the time at which each join key in `state.moved` was opened. Removes the join keys
+-- that are closed.
 local function store_order(state)
   local entered, removed = {}, {}
   for key in pairs(state.moved) do

@@ -28,7 +28,8 @@ local MAX_DEFINITION_BYTES = 1000000
 local MAX_DUE_READ = 2000
 
 -- Returns four values: the definition of a trigger (nil if it is missing or unreadable), its next due time (nil if it
--- is paused or never due again), the bytes of the definition, and true if it is being moved to another partition.
+-- is paused or never due again), the length of the definition in bytes, and true if the trigger is being moved to
+-- another partition.
 local function read(call, client, name)
   local definition = calls.read_or_nil('HGET', call.keys.triggers_of(client), name)
   local state = calls.read_or_nil('HMGET', call.keys.trigger(client, name), 'next_at', 'paused', 'moving')
