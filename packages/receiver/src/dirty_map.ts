@@ -94,7 +94,7 @@ export class MemoryDirtyStore implements DirtyStore {
 
 // The version of a URL is Redis's time in ms, with microseconds as the fraction, so no version is used twice. A counter
 // for each URL would begin at 1 again after the URL was removed. A slow sweep that had read the old version 1 could
-// then remove the URL although its version 1 is new.
+// then remove the URL, although it has become dirty again.
 const MARK = `
 local time = redis.call('TIME')
 local now = time[1] * 1000 + time[2] / 1000
