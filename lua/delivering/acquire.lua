@@ -115,8 +115,8 @@ return function(call, args)
   choosing.put_back(call, choice)
   local subscribers = grants.store(call, given)
   local ready_jobs = choice.is_exhausted and 0 or lanes.count_ready(call, q, args.kind, choice.waiting_by_share)
-  -- Wake other workers if this call has not assigned all jobs that became instant. A `quarantine` never assigns such
-  -- jobs: it takes only the jobs of suspects.
+  -- Wake other workers if this call has not assigned all jobs that became instant. A call of the kind `quarantine`
+  -- assigns only jobs of suspects, which are not among them.
   if became_instant and (ready_jobs > 0 or args.kind == 'quarantine') then call.wakes[q] = true end
   given.reply_items[1] = cmsgpack.pack({ ready_jobs, call.now_ms, acks, subscribers, given.list })
   return given.reply_items

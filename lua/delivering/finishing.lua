@@ -132,8 +132,8 @@ local function go_on(call, token, ended, recovered, args)
   waiting.make_instant(call, token, recovered and room or math.min(2 * ended, room))
 end
 
--- Deletes the taken jobs and their batches, and updates the subscribers. An error at one subscriber does not stop the
--- changes of the others.
+-- Deletes the jobs that `take_all` took from their workers, and the batches of these jobs. Updates the subscribers. An
+-- error at one subscriber does not stop the changes of the others.
 local function write(call, taken, args)
   local recovered, tokens = {}, {}
   redis.call('HDEL', call.keys.leases(), unpack(taken.workers))

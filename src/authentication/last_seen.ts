@@ -40,8 +40,8 @@ export class LastSeen {
       for (const slice of slicesOf(tokens, MAX_CLIENTS_PER_CALL))
         await this.#control.run('note_seen', { tokens: slice });
     } catch (error) {
-      // The error is ignored: listings show the times of earlier calls of these clients, until the clients call again a
-      // minute or more later.
+      // The error is ignored: until these clients call again, listings show when they called before. A call within the
+      // same minute does not count, because a client's time is stored once a minute.
       this.#log.debug({ err: error }, 'could not store which clients have called');
     }
   }

@@ -77,7 +77,7 @@ type NamedCall = Call<Role, { name: string }, Record<string, string | undefined>
 
 /**
  * Makes the route of the page of one trigger or join, with forms that change and remove it. `show` returns the content.
- * All forms in the content must contain the hidden fields `own`, which name the trigger or join.
+ * It gets `own`, hidden fields that name the trigger or join, and must put them into each form.
  */
 export function pageOfOne(
   api: ApiCalls,

@@ -92,8 +92,8 @@ export class Audit {
   }
 
   /**
-   * Writes an entry. Entries are written in the order in which their calls ended, even if some names take long to look
-   * up.
+   * Writes an entry. Entries are written in the order in which their calls ended, even if the bus takes long to look up
+   * the name of a caller.
    */
   #write(about: Pick<Entry, 'role' | 'address'> & { action: Action }, ending: Promise<Ended>): void {
     this.#writing = this.#writing.then(async () => {

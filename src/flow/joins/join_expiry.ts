@@ -75,8 +75,8 @@ async function dueJoins(partition: Partition): Promise<string[]> {
 
 /**
  * Waits until all events that other partitions have accepted for the join are in its queue, because they may still
- * complete a join key. Returns the time (ms) before the wait: the script closes only join keys that had expired by
- * then. Returns undefined if the bus has only one partition.
+ * complete a join key. Returns the time at which the wait began, in ms since the Unix epoch: only join keys that had
+ * expired by then may be closed. Returns undefined if the bus has only one partition.
  */
 async function moveWhatIsAccepted(
   { partition, partitions, outbox }: JoinExpiryParts,

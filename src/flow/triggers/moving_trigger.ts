@@ -38,8 +38,8 @@ export async function finishMove(
   if (text === null) return true;
   const topic = topicOfDefinition(text);
   const home = partitions.ofTopic(topic);
-  // The home refuses the trigger if it has removed this trigger since `seenUs`, or if `seenUs` is too long ago. So
-  // `seenUs` is by the clock of the home, and is taken before the trigger is read.
+  // The home (the new partition) refuses the trigger if a client has removed it since `seenUs`, or if `seenUs` is too
+  // long ago. So `seenUs` is by the clock of the home, and is taken before the trigger is read.
   const seenUs = usOf(await home.command((redis) => redis.time()));
   const maxAgeMs = Math.ceil(MAX_AGE_MS + 2 * (clock.monotonicMs() - beganMs));
   const [definition, state] = await (confirmed.all[from.index] as Partition).confirmedCommand((redis, keys) =>
