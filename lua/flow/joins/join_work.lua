@@ -51,13 +51,13 @@ end
 
 -- Creates the working state of one script call for a join. `complete_outlet` describes the topic for events about
 -- complete join keys. `expiry_outlet` describes the topic for events about expired join keys, or is nil if the join has
--- no such topic.
+-- no such topic. If the two topics are the same, the outlets share their `texts`, which keeps the events in order.
 function join_work.begin(call, args)
   local counts, intake_state = {}, intake.begin(args)
   for _, source in ipairs(args.sources) do counts[source.topic] = source.count end
   local created_at, published, added_at =
     unpack(redis.call('HMGET', call.keys.subscriber(args.token), 'created_at', 'published', 'added_at'))
-  return {
+  local work = {
     args = args, intake_state = intake_state,
     open = open_keys.begin(call, args.token, counts, cjson.decode(added_at or '{}')),
     complete_outlet = outlet(call, intake_state, args, args.then_topic, args.then_type, args.then_home),
@@ -66,6 +66,8 @@ function join_work.begin(call, args)
     id_of = { created_at = created_at or '', published = published or 0 },
     published = 0, copies = 0, completed = 0, expired = 0, evicted = 0, now = string.format('%d', call.now_ms),
   }
+  if args.expiry_topic == args.then_topic then work.expiry_outlet.texts = work.complete_outlet.texts end
+  return work
 end
 
 -- True if the outlet `to` (a topic to which the join publishes, or nil) takes no events now, because too many bytes
@@ -140,7 +142,7 @@ function join_work.expire(work, key, is_early)
 end
 
 local function take(call, work, to)
-  if not to or #to.texts == 0 then return end
+  if #to.texts == 0 then return end
   if to.home then
     local about = { work.args.client, work.args.token, to.texts }
     return outboxes.add(work.intake_state.outgoing, to.home, 'publish', to.topic, about)
@@ -163,8 +165,9 @@ end
 function join_work.store(call, work)
   local subscriber = call.keys.subscriber(work.args.token)
   if work.published > 0 then redis.call('HINCRBY', subscriber, 'published', work.published) end
-  take(call, work, work.complete_outlet)
-  take(call, work, work.expiry_outlet)
+  local complete_outlet, expiry_outlet = work.complete_outlet, work.expiry_outlet
+  take(call, work, complete_outlet)
+  if expiry_outlet and expiry_outlet.texts ~= complete_outlet.texts then take(call, work, expiry_outlet) end
   storing.store(call, work.args.uid_seed, work.intake_state)
   open_keys.store(work.open)
   for _, field in ipairs({ 'completed', 'expired', 'evicted' }) do
