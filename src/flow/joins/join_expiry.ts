@@ -46,9 +46,10 @@ interface JoinExpiryParts {
  * be published while memory is short, or StorageUnavailable if Redis cannot be reached.
  */
 export function joinExpiry(parts: JoinExpiryParts): (signal: AbortSignal) => Promise<void> {
+  let calls = 0;
   return async (signal) => {
     const failures: unknown[] = [];
-    for (const token of await dueJoins(parts.partition)) {
+    for (const token of await dueJoins(parts.partition, calls++ * MAX_JOINS)) {
       if (signal.aborted) return;
       await expire(parts, token).catch((error: unknown) => failures.push(error));
     }
@@ -58,14 +59,17 @@ export function joinExpiry(parts: JoinExpiryParts): (signal: AbortSignal) => Pro
 
 /**
  * Returns up to MAX_JOINS joins that have expired join keys. Takes one join of each client in turn, so that no client
- * keeps the others waiting.
+ * keeps the others waiting. `firstClient` says which client begins. Each call must begin with another one, because
+ * joins that fail stay due: those of MAX_JOINS clients would keep all others waiting.
  */
-async function dueJoins(partition: Partition): Promise<string[]> {
+async function dueJoins(partition: Partition, firstClient: number): Promise<string[]> {
   const due = await partition.command(async (redis, keys) => {
     const nowMs = msOf(await redis.time());
     return redis.zrangebyscore(keys.joins_expiring(), '-inf', nowMs, 'LIMIT', 0, MAX_DUE);
   });
-  const joinsOf = [...Map.groupBy(due, ownerOf).values()];
+  const byClient = [...Map.groupBy(due, ownerOf).values()];
+  const first = firstClient % Math.max(1, byClient.length);
+  const joinsOf = [...byClient.slice(first), ...byClient.slice(0, first)];
   const rounds = Math.max(0, ...joinsOf.map(({ length }) => length));
   const inTurns = Array.from({ length: rounds }, (_, round) =>
     joinsOf.flatMap((joins) => joins[round] ?? []),

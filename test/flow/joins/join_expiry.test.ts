@@ -148,6 +148,19 @@ describe('what closes keys whose time is over', () => {
     assert.equal(await isDue(), 0);
   });
 
+  test('comes to each join, although those of a hundred other clients fail each time', async () => {
+    const { redis: commands, keys } = redis.store;
+    for (let i = 0; i < 100; i++) {
+      await commands.zadd(keys.joins_expiring(), 1, `join:broken:client${i}`);
+      await commands.set(keys.subscriber(`join:broken:client${i}`), 'no hash');
+    }
+    await openKeys('order', RULES, 1);
+    const run = expiry();
+    for (let call = 0; call < 2; call++) await assert.rejects(run(), /WRONGTYPE/);
+    assert.equal(counted['joins.expired'], 1);
+    await redis.flush();
+  });
+
   test('goes on with other joins if one fails, and reports the failure', async () => {
     await openKeys('order', RULES, 1);
     const { redis: commands, keys } = redis.store;
