@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { assertConsistent, snapshot } from '../../harness/scripts/invariants.ts';
 import { CLIENT, joinEvent } from '../../harness/scripts/join_calls.ts';
+import { sumOf } from '../../src/sum.ts';
 import { joinScene, PAID_AND_PACKED, TOKEN } from './join_scene.ts';
 
 const { bus, joins, open, publish, published, publishedFor, redis } = joinScene();
@@ -106,6 +107,24 @@ describe('counting', () => {
     await bus.acquire(['w1']);
     assert.equal((await joins.count('order', 'w1', 'a1')).removed, 4);
     await redis.flush();
+  });
+
+  test('of a key that is complete a thousand times by new rules makes 500 events at most in a call', async () => {
+    const then = { topic: 'unread', type: 'noop' } as const;
+    await joins.put('order', { sources: [{ topic: 'paid', count: 9999 }], then });
+    await publish('a', ...Array.from({ length: 1000 }, () => joinEvent('paid', 'A')));
+    while ((await bus.state()).queued[TOKEN]) await joins.work('order');
+    await joins.put('order', { sources: [{ topic: 'paid', count: 1 }], then });
+    await publish('b', joinEvent('paid', 'A'));
+    const { grants } = await bus.acquire(['w1']);
+    const completed: number[] = [];
+    for (let isDone = false; !isDone; ) {
+      const reply = await joins.count('order', 'w1', grants[0]?.job ?? '');
+      completed.push(reply.completed);
+      isDone = reply.isDone;
+    }
+    assert.equal(sumOf(completed), 1001);
+    assert.ok(Math.max(...completed) <= 500, `${completed}`);
   });
 
   test('of a key that is complete several times by new rules stops there too, and goes on', async () => {
