@@ -196,7 +196,7 @@ export class JoinBatches {
     const { removed, completed, expired, evicted, unkeyed } = reply;
     if (removed > 0) recorder.removed(join.token, removed);
     log.debug({ bid, events: removed, completed, expired, evicted, unkeyed }, 'counted a batch for a join');
-    await noteCounted(this.#parts, join, reply);
+    await noteCounted({ ...this.#parts, lines: this.#lines }, join, reply);
   }
 }
 

@@ -1,4 +1,5 @@
 import type { PublicNames } from '../../authentication/public_names.ts';
+import { SubscriberLines } from '../../delivering/subscriber_lines.ts';
 import { ownerOf } from '../../ids.ts';
 import type { Log } from '../../log.ts';
 import type { StorageGuard } from '../../publishing/storage_guard.ts';
@@ -46,12 +47,13 @@ interface JoinExpiryParts {
  * be published while memory is short, or StorageUnavailable if Redis cannot be reached.
  */
 export function joinExpiry(parts: JoinExpiryParts): (signal: AbortSignal) => Promise<void> {
+  const lines = new SubscriberLines(parts);
   let calls = 0;
   return async (signal) => {
     const failures: unknown[] = [];
     for (const token of await dueJoins(parts.partition, calls++ * MAX_JOINS)) {
       if (signal.aborted) return;
-      await expire(parts, token).catch((error: unknown) => failures.push(error));
+      await expire({ ...parts, lines }, token).catch((error: unknown) => failures.push(error));
     }
     if (failures.length > 0) throw failures[0];
   };
@@ -94,7 +96,7 @@ async function moveWhatIsAccepted(
   return beganMs;
 }
 
-async function expire(parts: JoinExpiryParts, token: string): Promise<void> {
+async function expire(parts: JoinExpiryParts & { lines: SubscriberLines }, token: string): Promise<void> {
   const { partition, partitions, guard, settings } = parts;
   const join = await readJoin(partition, token);
   if (!join) {

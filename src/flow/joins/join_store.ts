@@ -1,7 +1,7 @@
 import type { PublicNames } from '../../authentication/public_names.ts';
 import type { Config } from '../../config.ts';
+import type { SubscriberLines } from '../../delivering/subscriber_lines.ts';
 import { readJoinToken, uidSeed } from '../../ids.ts';
-import type { Log } from '../../log.ts';
 import type { Recorder } from '../../metrics/recorder.ts';
 import { countPublished } from '../../publishing/publication.ts';
 import type { Arguments, Reply } from '../../store/contracts.ts';
@@ -140,17 +140,17 @@ export type JoinFigures = Pick<Recorder, 'published' | 'added' | 'joined'>;
  * published events. If the join was not permitted to publish events about its expired keys, logs the reason.
  */
 export async function noteCounted(
-  parts: { recorder: JoinFigures; publicNames: PublicNames; log: Log },
+  parts: { recorder: JoinFigures; publicNames: PublicNames; lines: SubscriberLines },
   { token, rules }: Join,
   { completed = 0, expired, unkeyed = 0, published, expiryRefusal }: JoinReply,
 ): Promise<void> {
-  const { recorder, publicNames, log } = parts;
+  const { recorder, publicNames, lines } = parts;
   recorder.joined(token, { completed, expired, unkeyed });
   countPublished(recorder, published);
   if (!expiryRefusal || !rules.on_expiry) return;
   const reason = refusalText(expiryRefusal, rules.on_expiry.topic);
   const line = { join: await publicNames.forLog(token), keys: expired, reason };
-  log.error(line, 'keys of a join expired, and it may not publish that');
+  lines.write(token, 'error', line, 'keys of a join expired, and it may not publish that');
 }
 
 type JoinReply = Pick<Reply<'expire_keys'>, 'expired' | 'published' | 'expiryRefusal'> & {

@@ -130,6 +130,15 @@ describe('what closes keys whose time is over', () => {
     );
   });
 
+  test('says so in 20 lines at most in ten seconds', async () => {
+    await openKeys('order', RULES, 2100);
+    await redis.store.redis.hset(redis.store.keys.topic('stuck'), 'publisher', 'other');
+    const run = expiry();
+    for (let call = 0; call < 21; call++) await run();
+    assert.deepEqual([counted['joins.expired'], await isDue()], [2100, 0]);
+    assert.equal(recorded.lines.length, 20);
+  });
+
   test('forgets a join that is gone', async () => {
     await redis.store.redis.zadd(redis.store.keys.joins_expiring(), 1, 'join:gone:shop');
     await expiry()();
