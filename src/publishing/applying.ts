@@ -1,8 +1,10 @@
+import { LRUCache } from 'lru-cache';
 import { within } from '../clock.ts';
 import { isPassing, StorageUnavailable } from '../errors.ts';
 import { uidSeed } from '../ids.ts';
 import { failureOf, type Log } from '../log.ts';
 import { Batcher } from '../store/batcher.ts';
+import type { Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import type { TopicMarks } from '../subscribing/topic_marks.ts';
@@ -15,6 +17,9 @@ import { countPublished, type PublishRecorder } from './publication.ts';
  * Redises hung, events between two healthy ones took 10.7 s (p99).
  */
 const PATIENCE_MS = 500;
+/** Minimum time between two log lines about events of joins that the same topic refuses. */
+const REFUSED_EVERY_MS = 10_000;
+const MAX_TOPICS_TOLD = 1000;
 
 export interface ApplyingParts {
   /**
@@ -53,6 +58,8 @@ export class Applying {
   readonly #batchers: readonly Batcher<Work, Applied>[];
   /** Indexes of the partitions that have not answered a call within PATIENCE_MS, and still have not answered. */
   readonly #hanging = new Set<number>();
+  /** Topics that have refused events of joins, and for which this was logged within REFUSED_EVERY_MS. */
+  readonly #told = new LRUCache<string, true>({ max: MAX_TOPICS_TOLD, ttl: REFUSED_EVERY_MS });
 
   constructor(parts: ApplyingParts) {
     this.#parts = parts;
@@ -114,16 +121,21 @@ export class Applying {
   }
 
   async #apply(to: number, sources: readonly Work[]): Promise<Applied[]> {
-    const { confirmed, recorder, limits, log } = this.#parts;
+    const { confirmed, recorder, limits } = this.#parts;
     const partition = confirmed.all[to] as Partition;
     const reply = await partition.runPermitted('apply_outbox', { ...limits, uidSeed: uidSeed(), sources });
     countPublished(recorder, reply.published);
-    for (const refusal of reply.refused)
-      log.error(refusal, 'a join may not publish to its topic any more; its events are dropped');
+    for (const refusal of reply.refused) this.#tellRefused(refusal);
     // Do not wait here until the marks are removed. A mark is in the home of its topic (the partition where the topic
     // is stored), and a home that hangs would delay the outboxes of healthy partitions.
     const marksRemoved = this.#removeMarks(partition, reply.mayBeUnused);
     return reply.applied.map((last) => ({ last, marksRemoved }));
+  }
+
+  #tellRefused(refusal: Reply<'apply_outbox'>['refused'][number]): void {
+    if (this.#told.has(refusal.topic)) return;
+    this.#told.set(refusal.topic, true);
+    this.#parts.log.error(refusal, 'a join may not publish to its topic any more; its events are dropped');
   }
 
   /**

@@ -181,7 +181,10 @@ describe('what closes keys whose time is over', () => {
   });
 });
 
-/** A join that waits for two events of a topic of another partition, and for `locals` of one of its own. */
+/**
+ * A join that waits for two events of a topic of another partition, and for `locals` of one of its own. It publishes
+ * what expires to a topic of the other partition.
+ */
 async function joinBetweenPartitions(locals: number) {
   const partitions = Partitions.on(redis.store.redis, { partitions: 2 });
   const [partition, home] = partitions.all as [Partition, Partition];
@@ -206,15 +209,17 @@ async function joinBetweenPartitions(locals: number) {
     { topic: source, count: 2 },
     { topic: local, count: locals },
   ].filter(({ count }) => count > 0);
-  const rules = { sources, by: 'data.key', within: 1000, on_expiry: null };
+  const stuck = nameIn(partitions, 1, 'stuck');
+  const rules = { sources, by: 'data.key', within: 1000, on_expiry: { topic: stuck, type: 'noop' } as const };
   const then = { topic: nameIn(partitions, 0, 'ready'), type: 'noop' } as const;
   await new Joins(partitions, settings).put(client, 'order', { ...rules, then });
   await here.addIdleWorkers();
   const token = joinToken('order', client);
   return {
-    ...{ token, partition, here, there, source, local, within: rules.within },
+    ...{ token, partition, home, here, there, source, local, stuck, within: rules.within },
     publish: (key: string) => there.publish(key, source, [joinEvent(source, key)]),
     flush: () => outbox.flush(home, partition),
+    flushBack: () => outbox.flush(partition, home),
     /** Counts the first batch of the queue. */
     async count() {
       await outbox.flush(home, partition);
@@ -272,4 +277,22 @@ describe('a key does not expire while an event of it that came in time', () => {
     while ((await partition.redis.zcard(partition.keys.batches_queued(join.token))) > 0) await join.count();
     assert.deepEqual(await join.counts(), [undefined, '1']);
   });
+});
+
+test('of keys whose events another partition refuses, each process tells one a topic in ten seconds', async () => {
+  const { home, there, stuck, within, ...join } = await joinBetweenPartitions(0);
+  await home.redis.hset(home.keys.topic(stuck), 'publisher', 'other');
+  for (const key of ['A', 'B']) {
+    await join.publish(key);
+    await join.count();
+    const due = (await there.nowMs()) + within;
+    await until(async () => (await there.nowMs()) > due);
+    await join.expire();
+    await join.flushBack();
+  }
+  assert.deepEqual(await join.counts(), ['2', undefined]);
+  const told = recorded.lines.filter(({ topic }) => topic === stuck).map(({ msg, reason }) => [msg, reason]);
+  assert.deepEqual(told, [
+    ['a join may not publish to its topic any more; its events are dropped', 'claimed_by_other'],
+  ]);
 });
