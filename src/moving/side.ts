@@ -34,7 +34,7 @@ export async function openSide({ url, prefix, partitions: text, tls, log }: Want
     throw new BootError(
       'The prefix of several partitions must have only letters, digits, and the characters _ - :',
     );
-  const address = url.replace(/\/\/[^@/]*@/, '//');
+  const address = withoutSecrets(url);
   const redis = connect(url, log, tls);
   const ready = new Promise<void>((resolve, reject) => {
     const giveUp = (reason: string) =>
@@ -49,4 +49,11 @@ export async function openSide({ url, prefix, partitions: text, tls, log }: Want
   });
   const name = address + (prefix && ` under the prefix ${prefix}`);
   return { partitions: Partitions.on(redis, { prefix, partitions, log }), prefix, redis, name };
+}
+
+/** Returns a URL of Redis without its user and password, and without its options except `db`. */
+function withoutSecrets(url: string): string {
+  const [address = '', options] = url.replace(/\/\/[^/]*@/, '//').split('?', 2);
+  const db = new URLSearchParams(options).get('db');
+  return db === null ? address : `${address}?db=${db}`;
 }

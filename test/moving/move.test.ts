@@ -305,6 +305,14 @@ describe('a move is refused', () => {
       open(FOUR, '', 'redis://nobody:secret@127.0.0.1:1'),
       /^Redis cannot be reached at redis:\/\/127\.0\.0\.1:1: connect ECONNREFUSED/,
     );
+    await refused(
+      open(FOUR, '', 'redis://nobody:hidden@hidden@127.0.0.1:1/2?password=hidden'),
+      /^Redis cannot be reached at redis:\/\/127\.0\.0\.1:1\/2: connect ECONNREFUSED/,
+    );
+    await refused(
+      open(FOUR, '', 'redis+sentinel://127.0.0.1:1/main?sentinel_user=a&sentinel_password=hidden&db=2'),
+      /^Redis cannot be reached at redis\+sentinel:\/\/127\.0\.0\.1:1\/main\?db=2: /,
+    );
   });
 
   test('if another program has written keys of the bus', async () => {
