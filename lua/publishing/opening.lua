@@ -35,7 +35,7 @@ local function begin_writes(call)
     queue_score = string.format('%d', call.accepted_us),
     index_score = batches.index_score(call),
     index = {}, jobs = {}, instant = {}, scheduled = {}, due = {}, shortest_ms = false,
-    tokens = {}, counts = {}, entries = {}, rooms = {},
+    tokens = {}, counts = {}, entries = {}, rooms = {}, closed = {},
   }
 end
 
@@ -86,6 +86,11 @@ local function collect(call, writes, bid, is_full, timeout_ms)
   index[#index + 1] = writes.index_score
   index[#index + 1] = bid
   writes.jobs[#writes.jobs + 1] = job
+  -- Without this, a batch would count as closed when another partition accepted its events (drop_queue.lua).
+  if is_full and call.accepted_us < call.now_us then
+    writes.closed[#writes.closed + 1] = bid
+    writes.closed[#writes.closed + 1] = string.format('%d', call.now_ms)
+  end
   if is_full or timeout_ms == 0 then
     writes.instant[#writes.instant + 1] = job
     return
@@ -142,6 +147,7 @@ function opening.enter(call, opened)
   many.command('ZADD', keys.jobs_scheduled('main'), writes.scheduled)
   many.set_fields(keys.batches_open(), writes.entries)
   many.set_fields(keys.batches_room(), writes.rooms)
+  many.set_fields(keys.batches_closed(), writes.closed)
   many.add_to_gauge(keys.gauge_batches(), writes.tokens, writes.counts)
 end
 

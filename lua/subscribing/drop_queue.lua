@@ -2,26 +2,40 @@
 --[[
 drop_queue: delete the batches of a removed subscriber that were created up to `until_ms`, with their jobs.
 
+If the subscriber has subscribed again meanwhile, batches that got events after `until_ms` stay. They can count as
+created before: with several partitions, a batch has the time at which another partition accepted its first event, by
+that partition's clock (apply_outbox).
+
 A call deletes at most `max_batches`. It skips batches that workers are delivering now. Returns how many
 batches were deleted, and how many events they held. If it deleted fewer than `max_batches`, nothing is left
-to delete.
+to delete. Only if the subscriber is back, and has hundreds of batches that stay, some others may stay too.
 ]]
 local batches = include('delivering/batches')
 local delivery_log = include('records/delivery_log')
 local dropping = include('maintenance/dropping')
 local jobs = include('delivering/jobs')
+local open_batches = include('delivering/open_batches')
+
+-- Returns true if a batch belongs to a new subscription: it is open, or was closed after `until_ms`. When the
+-- subscriber left, it had no open batch any more.
+local function is_of_new(call, open, bid, until_ms)
+  return bid == open or (tonumber(open_batches.closed_ms(call, bid)) or 0) > until_ms
+end
 
 return function(call, args)
   local keys, token = call.keys, args.token
   local held, held_count = dropping.jobs_held(call)
   local records = delivery_log.drops('unsubscribed', args.delivery_log)
   local collection, dropped, events = dropping.begin(records), 0, 0
+  local is_back, open = redis.call('SISMEMBER', keys.subscribers(), token) == 1, open_batches.bid_of(call, token)
   for _, bid in ipairs(redis.call('ZRANGE', keys.batches_queued(token), 0, args.max_batches + held_count - 1)) do
     local job = jobs.delivery_of(bid)
     -- `until_ms` is compared with the creation time in the batch, not with the batch's score in `batches_queued`. The
     -- score can be later: a batch of an `ordered` subscriber always gets a higher score than the batch before it.
     local _, created_ms, attempts = unpack(redis.call('LRANGE', keys.batch(bid), 0, batches.HEADER - 1))
-    if dropped < args.max_batches and not held[job] and (tonumber(created_ms) or 0) <= args.until_ms then
+    local is_old = (tonumber(created_ms) or 0) <= args.until_ms
+      and not (is_back and is_of_new(call, open, bid, args.until_ms))
+    if dropped < args.max_batches and not held[job] and is_old then
       if created_ms then
         local in_batch = redis.call('LLEN', keys.batch(bid)) - batches.HEADER
         local about = { token = token, created_ms = created_ms, attempts = attempts, events = in_batch }

@@ -182,6 +182,7 @@ describe('drop_queue', () => {
 
   test('drops the oldest n, and returns 0 when no batch remains', async () => {
     await queues();
+    await bus.store.run('remove_subscriber', { token: 'alice', series: [] });
     assert.deepEqual(await bus.dropQueue('alice', 2), { batches: 2, events: 4 });
     assert.deepEqual((await bus.state()).queued, { alice: ['d1'], bob: ['c1'] });
     assert.deepEqual(await bus.dropQueue('alice', 2), { batches: 1, events: 1 });
@@ -200,6 +201,7 @@ describe('drop_queue', () => {
 
   test('deletes index entries whose batch is gone, so that it ends', async () => {
     await queues();
+    await bus.store.run('remove_subscriber', { token: 'alice', series: [] });
     await bus.store.redis.zadd('batches:index:alice', 1, longName('lost1'), 2, longName('lost2'));
     assert.deepEqual(await bus.dropQueue('alice', 2), { batches: 2, events: 0 });
     assert.deepEqual(await bus.dropQueue('alice', 500), { batches: 3, events: 5 });

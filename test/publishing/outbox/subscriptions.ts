@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { assertPartitionsConsistent, nameIn } from '../../../harness/scripts/crossing.ts';
-import { DEFAULTS } from '../../../harness/subscriptions.ts';
+import { DEFAULTS, subscribersIn } from '../../../harness/subscriptions.ts';
 import { StorageUnavailable } from '../../../src/errors.ts';
 import type { Partition } from '../../../src/store/partition.ts';
 import { Partitions } from '../../../src/store/partitions.ts';
@@ -118,6 +118,28 @@ describe('a subscription to a topic that lives elsewhere', () => {
     }
     await assertPartitionsConsistent(bus.partitions);
   });
+
+  for (const max_events of [1, 2, 3])
+    test(`keeps its events if it comes while the queue before it is dropped, with ${max_events} in a batch`, async () => {
+      const token = bus.token(1);
+      const wanted = { topics: [bus.topic], callback: 'https://a.example/', uuid: 'u', max_events };
+      await bus.subscriptions.subscribe(token, wanted);
+      const [home, first, ...rest] = bus.partitions.all as [Partition, Partition, ...Partition[]];
+      // The new queue begins with an event that was accepted before the subscriber had left.
+      const leaving = beforeScript(first, 'remove_subscriber', async () => {
+        await bus.publish('old');
+      });
+      const dropping = beforeScript(leaving, 'drop_queue', async () => {
+        await bus.subscriptions.subscribe(token, wanted);
+        await bus.publish('e1');
+        await bus.runJobs();
+      });
+      await subscribersIn(new Partitions(home, dropping, ...rest), bus.outbox).remove(token);
+      await bus.publish('e2');
+      await bus.runJobs();
+      assert.deepEqual(await bus.queued(token), ['old', 'e1', 'e2']);
+      await assertPartitionsConsistent(bus.partitions);
+    });
 
   test('sets its mark anew, so that whoever found nobody before it cannot remove the mark', async () => {
     const { redis: commands, keys } = bus.homeOfTopic();
