@@ -158,6 +158,28 @@ describe('a subscription to a topic that lives elsewhere', () => {
     await assertPartitionsConsistent(bus.partitions);
   });
 
+  test('to many topics marks them in several calls, so that none blocks Redis for long', async () => {
+    const [home, first, ...rest] = bus.partitions.all as [Partition, Partition, ...Partition[]];
+    const calls: number[] = [];
+    const run: Partition['run'] = (script, args) => {
+      const { topics } = args as { topics?: unknown[] };
+      if (topics) calls.push(topics.length);
+      return home.run(script, args);
+    };
+    const marks = new TopicMarks(
+      new Partitions(Object.create(home, { run: { value: run } }), first, ...rest),
+    );
+    const names = Array.from({ length: 5000 }, (_, n) => `t${n}`);
+    const topics = names.filter((name) => bus.partitions.ofTopic(name) === home);
+    assert.equal(await marks.reserve(first, topics, topics.length - 1), false);
+    assert.deepEqual(await bus.topics.names(), []);
+    assert.equal(await marks.reserve(first, topics, topics.length), true);
+    assert.deepEqual((await home.redis.smembers(home.keys.topics())).sort(), topics.sort());
+    await marks.refresh(first, topics);
+    assert.ok(Math.max(...calls) <= 500, `a call has ${Math.max(...calls)} topics`);
+    assert.equal(await home.redis.dbsize(), 0);
+  });
+
   test('is refused if there would be too many topics', async () => {
     const subscriptions = new Subscriptions(bus.partitions, { ...DEFAULTS, maxTopics: 1 }, bus.outbox);
     const wanted = { callback: 'https://a.example/', uuid: 'u' };
