@@ -74,7 +74,7 @@ export class Subscribers {
       token,
       series: seriesOf({ subscriber: token }),
     });
-    await marks.refresh(partition, topics);
+    await marks.refreshLeft(partition, topics);
     // Sends the events that a join has put into the outbox just before its removal. If an earlier call has removed the
     // subscriber (`found` is false), the topics of the join are unknown. Then the events for all partitions are sent.
     await flushTo(found ? homes : this.#partitions.all);

@@ -69,7 +69,7 @@ export class Subscriptions {
     const isForeign = home !== partition;
     const leftTopics = await this.#marks.flushLeft(this.#outbox, token, (each) => each === topic);
     const reply = await partition.run('unsubscribe', { token, topic, isForeign });
-    await this.#marks.refresh(partition, leftTopics);
+    await this.#marks.refreshLeft(partition, leftTopics);
     if (reply !== 'not_subscribed' || !isForeign) return reply;
     const exists = await home.command((redis, keys) => redis.sismember(keys.topics(), topic));
     return exists === 1 ? reply : 'topic_not_found';

@@ -1,4 +1,5 @@
 import { slicesOf } from '../chunks.ts';
+import { StorageFull } from '../errors.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 
@@ -82,7 +83,7 @@ export class TopicMarks {
   /**
    * Called before a subscriber leaves topics (`isLeft` tells which). Events of these topics may wait in the outboxes of
    * other partitions, and would be lost after the subscription has ended. So they are put into the subscriber's queue
-   * first. Returns those left topics that are stored in other partitions. Call `refresh` with them when the
+   * first. Returns those left topics that are stored in other partitions. Call `refreshLeft` with them when the
    * subscriptions have ended.
    */
   async flushLeft(outbox: Flushing, token: string, isLeft: (topic: string) => boolean): Promise<string[]> {
@@ -102,6 +103,17 @@ export class TopicMarks {
    */
   async refresh(partition: Partition, topics: readonly string[]): Promise<void> {
     for (const [home, names] of this.#byHome(partition, topics)) await refreshIn(home, partition, names);
+  }
+
+  /**
+   * Does the same as `refresh`, after subscriptions to these topics have ended. If Redis has no memory to set a mark,
+   * the caller goes on: the mark then says that the topic has more subscribers than it has, which does no harm. Who
+   * leaves while memory is short frees some, and must not be stopped half-way.
+   */
+  async refreshLeft(partition: Partition, topics: readonly string[]): Promise<void> {
+    await this.refresh(partition, topics).catch((error: unknown) => {
+      if (!(error instanceof StorageFull)) throw error;
+    });
   }
 
   /** Yields the topics of each home, at most TOPICS_PER_CALL at a time. */
@@ -129,9 +141,10 @@ async function refreshIn(home: Partition, partition: Partition, names: readonly 
     return mark && counts[index] === 0 ? { topic, markedUs: mark.markedUs } : [];
   });
   const to = { partition: String(partition.index) };
+  // Marks are removed first, because that needs no memory.
+  if (gone.length > 0) await home.run('unmark_topics', { ...to, topics: gone });
   if (there.length > 0)
     await home.run('mark_topics', { ...to, maxTopics: Number.MAX_SAFE_INTEGER, topics: there });
-  if (gone.length > 0) await home.run('unmark_topics', { ...to, topics: gone });
 }
 
 interface Mark {

@@ -8,7 +8,7 @@ import { Partitions } from '../../../src/store/partitions.ts';
 import { Subscriptions } from '../../../src/subscribing/subscription.ts';
 import { Topics } from '../../../src/subscribing/topic.ts';
 import { marksIn, TopicMarks } from '../../../src/subscribing/topic_marks.ts';
-import { beforeScript, bus, outboxWith } from './scene.ts';
+import { beforeScript, bus, outboxWith, redis } from './scene.ts';
 
 describe('a subscription to a topic that lives elsewhere', () => {
   test('counts for the next event, and no longer when it has ended', async () => {
@@ -120,7 +120,7 @@ describe('a subscription to a topic that lives elsewhere', () => {
   });
 
   for (const max_events of [1, 2, 3])
-    test(`keeps its events if it comes while the queue before it is dropped, with ${max_events} in a batch`, async () => {
+    test(`keeps its events if the queue before it is still dropped, with ${max_events} in a batch`, async () => {
       const token = bus.token(1);
       const wanted = { topics: [bus.topic], callback: 'https://a.example/', uuid: 'u', max_events };
       await bus.subscriptions.subscribe(token, wanted);
@@ -178,6 +178,24 @@ describe('a subscription to a topic that lives elsewhere', () => {
     await marks.refresh(first, topics);
     assert.ok(Math.max(...calls) <= 500, `a call has ${Math.max(...calls)} topics`);
     assert.equal(await home.redis.dbsize(), 0);
+  });
+
+  test('ends also while Redis has no memory, with the queue of a subscriber that leaves', async () => {
+    const [token, other, third] = [bus.token(1), bus.token(1, 'bob'), bus.token(1, 'carol')];
+    for (const each of [token, other, third]) await bus.subscribe(each, bus.topic);
+    await bus.publish('e1');
+    await bus.runJobs();
+    await redis.store.redis.config('SET', 'maxmemory', 1);
+    try {
+      assert.equal(await bus.subscriptions.unsubscribe(other, bus.topic), 'ok');
+      assert.equal(await bus.subscribers.remove(token), true);
+      assert.deepEqual(await bus.queued(token), []);
+    } finally {
+      await redis.store.redis.config('SET', 'maxmemory', 0);
+    }
+    await bus.publish('e2');
+    await bus.runJobs();
+    assert.deepEqual(await bus.queued(third), ['e1', 'e2']);
   });
 
   test('is refused if there would be too many topics', async () => {
