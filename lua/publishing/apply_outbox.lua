@@ -19,6 +19,7 @@ topics are dropped.
 `may_be_unused` has topics of other partitions that seem to have no subscriber in this one; the caller counts again, and
 corrects the notes there about subscribers in this partition (marks, elsewhere.lua).
 ]]
+local calls = include('store/calls')
 local copies = include('publishing/copies')
 local intake = include('publishing/intake')
 local outboxes = include('publishing/outboxes')
@@ -73,8 +74,9 @@ local function names_in(set)
 end
 
 -- Applies outbox entries of another partition. Skips those up to the number `last`, because they were applied before.
--- Stops when the script call has made its maximum of copies. Returns the number of the last applied entry, or `last` if
--- none was applied.
+-- Stops when the script call has made its maximum of copies. If another program has written the key of a topic's
+-- subscribers, or of a topic, an entry for this topic counts as applied: it must not stop the entries behind it.
+-- Returns the number of the last applied entry, or `last` if none was applied.
 local function apply(call, state, entries, last)
   for _, entry in ipairs(entries) do
     if state.copies >= copies.MAX.outbox then break end
@@ -82,7 +84,7 @@ local function apply(call, state, entries, last)
     if number > last then
       local kind, topic, about, added_us = outboxes.work_of(entry)
       go_back_to(call, added_us or number)
-      DO[kind](call, state, topic, about)
+      calls.throw_wrong_type_later(call, DO[kind], state, topic, about)
       last = number
     end
   end

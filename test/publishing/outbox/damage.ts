@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { afterEach, describe, test } from 'node:test';
 import { capturedLog } from '../../../harness/captured_log.ts';
 import { DELAY_LIMITS } from '../../../harness/scripts/bus_inputs.ts';
-import { assertPartitionsConsistent } from '../../../harness/scripts/crossing.ts';
+import { assertPartitionsConsistent, nameIn } from '../../../harness/scripts/crossing.ts';
 import { until } from '../../../harness/until.ts';
 import type { Grant } from '../../../src/delivering/grant.ts';
 import { Queue } from '../../../src/delivering/queue.ts';
@@ -104,6 +104,25 @@ for (const name of ['gauge_events', 'gauge_batches', 'batches_index'] as const)
     await to.redis.set(to.keys[name](), 'x');
     for (let i = 0; i < 3; i++) await bus.outbox.flush(bus.homeOfTopic(), to).catch(() => {});
     for (const token of tokens) assert.deepEqual(await bus.queued(token), ['first', 'second']);
+    await redis.flush();
+  });
+
+for (const [what, broken] of [
+  ['gauge_events', (keys: Keyspace) => keys.gauge_events()],
+  ['topic_subscribers', (keys: Keyspace) => keys.topic_subscribers(bus.topic)],
+] as const)
+  test(`an outbox goes on although another program has written the key ${what}, and the log says so`, async () => {
+    const [token, other] = [bus.token(1), nameIn(bus.partitions, 0, 'gadgets')];
+    await bus.subscribe(token, bus.topic, other);
+    const to = bus.partitions.all[1] as Partition;
+    await to.redis.del(broken(to.keys));
+    await to.redis.set(broken(to.keys), 'x');
+    await bus.publish('e1');
+    await bus.publisher.publish({ topic: other, client: 'shop', events: ['e2'] });
+    await bus.runJobs();
+    assert.equal((await bus.queued(token)).at(-1), 'e2');
+    assert.equal(bus.logged.lines.length, 1);
+    assert.match(String(bus.logged.lines[0]?.msg), /^entries of an outbox failed; what was stored half-way/);
     await redis.flush();
   });
 

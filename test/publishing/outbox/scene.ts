@@ -26,6 +26,7 @@ export const SETTINGS = { laneLimit: 10, laneLimitMax: 100, leaseMs: LEASE_MS, d
 class Bus {
   readonly partitions = Partitions.on(redis.store.redis, { partitions: 4 });
   readonly added: Record<string, number> = {};
+  readonly logged = capturedLog();
   readonly #recorder = {
     published: () => {},
     added: (token: string, events: number) => {
@@ -37,7 +38,7 @@ class Bus {
     recorder: this.#recorder,
     marks: new TopicMarks(this.partitions),
     limits: PUBLISH_LIMITS,
-    log: capturedLog().log,
+    log: this.logged.log,
   });
   readonly publisher = new Publisher(
     publishingParts(this.partitions, {
