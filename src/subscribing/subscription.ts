@@ -1,5 +1,6 @@
 import type { Config } from '../config.ts';
 import type { Reply } from '../store/contracts.ts';
+import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { storedSettings, type WantedSettings } from './subscription_settings.ts';
 import { type Flushing, TopicMarks } from './topic_marks.ts';
@@ -37,11 +38,26 @@ export class Subscriptions {
 
   /** Subscribes to exactly these topics. Changes nothing if there would be too many subscribers or topics. */
   async subscribe(token: string, wanted: WantedSubscription): Promise<Reply<'subscribe'>> {
-    const { callback, uuid, signingKey } = wanted;
-    const { laneLimit, laneLimitMax, maxTopics, maxSubscribers } = this.#limits;
     const partition = this.#partitions.ofSubscriber(token);
     const topics = [...new Set(wanted.topics)];
     const foreign = this.#marks.foreign(partition, topics);
+    try {
+      return await this.#subscribe(partition, token, { ...wanted, topics }, foreign);
+    } catch (error) {
+      await this.#marks.undo(partition, foreign);
+      throw error;
+    }
+  }
+
+  /** `foreign` has those of the topics that live in other partitions than `partition`, the subscriber's. */
+  async #subscribe(
+    partition: Partition,
+    token: string,
+    wanted: WantedSubscription,
+    foreign: readonly string[],
+  ): Promise<Reply<'subscribe'>> {
+    const { topics, callback, uuid, signingKey } = wanted;
+    const { laneLimit, laneLimitMax, maxTopics, maxSubscribers } = this.#limits;
     if (!(await this.#marks.reserve(partition, foreign, maxTopics, this.#outbox))) return 'too_many_topics';
     const leftTopics = await this.#marks.flushLeft(this.#outbox, token, (topic) => !topics.includes(topic));
     const reply = await partition.run('subscribe', {

@@ -50,7 +50,7 @@ export class TopicMarks {
   /**
    * Called before a subscriber in `partition` subscribes to topics of other partitions. Creates missing topics, and
    * sets their marks for `partition`. Returns false, and leaves no new mark, if there would be too many topics. Call
-   * `refresh` after subscribing.
+   * `refresh` after subscribing, or `undo` after an error.
    *
    * One of the topics may have been deleted just before. The deletion may still wait in the outbox of the topic's home,
    * and would end the new subscription later. So `outbox` carries out the deletion in `partition` first. Joins need no
@@ -114,6 +114,16 @@ export class TopicMarks {
     await this.refresh(partition, topics).catch((error: unknown) => {
       if (!(error instanceof StorageFull)) throw error;
     });
+  }
+
+  /**
+   * Does the same as `refresh`, after a call has failed that began with `reserve`. Otherwise topics that the call has
+   * created would stay until the next sweep, and a client whose calls fail could use up the maximum number of topics.
+   * Leaves out homes that fail. Never rejects.
+   */
+  async undo(partition: Partition, topics: readonly string[]): Promise<void> {
+    const homes = [...this.#byHome(partition, topics)];
+    await Promise.allSettled(homes.map(([home, names]) => refreshIn(home, partition, names)));
   }
 
   /** Yields the topics of each home, at most TOPICS_PER_CALL at a time. */

@@ -198,6 +198,26 @@ describe('a subscription to a topic that lives elsewhere', () => {
     assert.deepEqual(await bus.queued(third), ['e1', 'e2']);
   });
 
+  for (const [failed, index] of [
+    ['mark_topics', 2],
+    ['subscribe', 1],
+  ] as const)
+    test(`leaves no topic behind if ${failed} fails`, async () => {
+      const away = () => Promise.reject(new StorageUnavailable(new Error('away')));
+      const run: Partition['run'] = (script, args) =>
+        script === failed ? away() : (bus.partitions.all[index] as Partition).run(script, args);
+      const all = bus.partitions.all.map((each) =>
+        each.index === index ? Object.create(each, { run: { value: run } }) : each,
+      );
+      const partitions = new Partitions(...(all as [Partition, ...Partition[]]));
+      const subscriptions = new Subscriptions(partitions, DEFAULTS, bus.outbox);
+      const topics = [bus.topic, nameIn(bus.partitions, 1, 'own'), nameIn(bus.partitions, 2, 'other')];
+      const wanted = { callback: 'https://a.example/', uuid: 'u', topics };
+      await assert.rejects(subscriptions.subscribe(bus.token(1), wanted), StorageUnavailable);
+      assert.deepEqual(await bus.topics.names(), []);
+      await assertPartitionsConsistent(bus.partitions);
+    });
+
   test('is refused if there would be too many topics', async () => {
     const subscriptions = new Subscriptions(bus.partitions, { ...DEFAULTS, maxTopics: 1 }, bus.outbox);
     const wanted = { callback: 'https://a.example/', uuid: 'u' };
