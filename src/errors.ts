@@ -164,6 +164,11 @@ export function isPassing(error: unknown): boolean {
   return error instanceof StorageUnavailable && !(error instanceof StorageForbidden);
 }
 
+/** Ignores an error that says that Redis is full, and throws any other. */
+export function ignoreFull(error: unknown): void {
+  if (!(error instanceof StorageFull)) throw error;
+}
+
 /** Thrown if the process cannot start, or go on, with this configuration or Redis. `message` says what to change. */
 export class BootError extends Error {
   /** The exit code for a wrong configuration: `EX_CONFIG` of sysexits.h. */

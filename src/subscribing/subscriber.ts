@@ -1,5 +1,6 @@
 import { slicesOf } from '../chunks.ts';
 import type { Config } from '../config.ts';
+import { ignoreFull } from '../errors.ts';
 import { isJoinToken, ownerOf } from '../ids.ts';
 import type { Recorder } from '../metrics/recorder.ts';
 import { seriesOf } from '../metrics/series.ts';
@@ -59,7 +60,10 @@ export class Subscribers {
     const { outbox, deadLetters, recorder } = this.#removal;
     const marks = new TopicMarks(this.#partitions);
     const partition = this.#partitions.ofSubscriber(token);
-    const topics = await marks.flushLeft(outbox, token, () => true);
+    // What does not fit into memory may stay in the outbox: it would only be dropped next with the queue, and whoever
+    // leaves frees memory.
+    const flush: Flushing['flush'] = (home, to) => outbox.flush(home, to).catch(ignoreFull);
+    const topics = await marks.flushLeft({ flush }, token, () => true);
     const into = await partition.command((redis, keys) => redis.hget(keys.subscriber(token), 'into'));
     const homes = new Set(into?.match(/\S+/g)?.map((topic) => this.#partitions.ofTopic(topic)));
     const flushTo = async (homes: Iterable<Partition>) => {

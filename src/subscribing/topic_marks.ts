@@ -1,5 +1,5 @@
 import { slicesOf } from '../chunks.ts';
-import { StorageFull } from '../errors.ts';
+import { ignoreFull } from '../errors.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 
@@ -111,9 +111,7 @@ export class TopicMarks {
    * leaves while memory is short frees some, and must not be stopped half-way.
    */
   async refreshLeft(partition: Partition, topics: readonly string[]): Promise<void> {
-    await this.refresh(partition, topics).catch((error: unknown) => {
-      if (!(error instanceof StorageFull)) throw error;
-    });
+    await this.refresh(partition, topics).catch(ignoreFull);
   }
 
   /**

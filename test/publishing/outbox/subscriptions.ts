@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { assertPartitionsConsistent, nameIn } from '../../../harness/scripts/crossing.ts';
 import { DEFAULTS, subscribersIn } from '../../../harness/subscriptions.ts';
-import { StorageUnavailable } from '../../../src/errors.ts';
+import { StorageFull, StorageUnavailable } from '../../../src/errors.ts';
 import type { Partition } from '../../../src/store/partition.ts';
 import { Partitions } from '../../../src/store/partitions.ts';
 import { Subscriptions } from '../../../src/subscribing/subscription.ts';
@@ -196,6 +196,27 @@ describe('a subscription to a topic that lives elsewhere', () => {
     await bus.publish('e2');
     await bus.runJobs();
     assert.deepEqual(await bus.queued(third), ['e1', 'e2']);
+  });
+
+  test('ends with a subscriber that leaves, also if Redis has no memory for what waits for it', async () => {
+    const [token, other] = [bus.token(1), bus.token(1, 'bob')];
+    for (const each of [token, other]) await bus.subscribe(each, bus.topic);
+    await bus.publish('e1');
+    await bus.runJobs();
+    await bus.publish('e2');
+    await redis.store.redis.config('SET', 'maxmemory', 1);
+    try {
+      await assert.rejects(bus.subscriptions.unsubscribe(token, bus.topic), StorageFull);
+      assert.equal(await bus.subscribers.remove(token), true);
+    } finally {
+      await redis.store.redis.config('SET', 'maxmemory', 0);
+    }
+    await bus.runJobs();
+    assert.deepEqual(await bus.queued(token), []);
+    assert.deepEqual(await bus.queued(other), ['e1', 'e2']);
+    for (const partition of bus.partitions.all)
+      await new TopicMarks(bus.partitions).refresh(partition, [bus.topic]);
+    await assertPartitionsConsistent(bus.partitions);
   });
 
   for (const [failed, index] of [
