@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Authentication } from '../authentication/authentication.ts';
 import type { LastSeen } from '../authentication/last_seen.ts';
 import type { Session, Sessions } from '../authentication/sessions.ts';
+import { sleep } from '../clock.ts';
 import { type BusError, StorageUnavailable } from '../errors.ts';
 import type { Log } from '../log.ts';
 import type { Audit } from '../records/audit.ts';
@@ -87,6 +88,7 @@ export class Pipeline {
       const who = { caller, formToken: session?.formToken ?? '' };
       const calling = this.#calls.make(route, arrival, who, record);
       const answer = await (record ? record.of(calling) : calling);
+      if (answer.delayMs !== undefined) await sleep(answer.delayMs);
       const bytes = await send(response, this.#calls.inTurns(route, caller, answer));
       if (counted !== undefined) callLimits.answered(counted, bytes, answer.priceInCalls);
       else if (route.isPublic) callLimits.answeredStranger(request, bytes);

@@ -1,5 +1,4 @@
 import { z } from 'zod';
-import { sleep } from '../clock.ts';
 import type { Config } from '../config.ts';
 import { ALL, ANYONE, NO_CONTENT, NOTHING, ok, type Route, route } from '../routing/route.ts';
 import type { Partitions } from '../store/partitions.ts';
@@ -46,8 +45,8 @@ export function healthApi({ config, partitions, dueDeliveries }: HealthParts): R
     route('GET /pulse/scaling', ALL, {
       answers: NOTHING,
       async handle() {
-        if ((await dueDeliveries()) >= config.scalingThreshold) await sleep(SLOW_ANSWER_MS);
-        return NO_CONTENT;
+        const isBusy = (await dueDeliveries()) >= config.scalingThreshold;
+        return isBusy ? { ...NO_CONTENT, delayMs: SLOW_ANSWER_MS } : NO_CONTENT;
       },
     }),
   ];

@@ -77,6 +77,8 @@ export interface Answer {
    * How many calls this answer costs in the client's rate limit. CallLimits adds a cost for the length of the answer.
    */
   priceInCalls?: number | undefined;
+  /** The answer is sent after this time. Meanwhile other calls of the caller are handled. */
+  delayMs?: number;
   /** The code of the error, for the audit, if the body is a page that shows an error to a person. */
   code?: ErrorCode | undefined;
   body?: unknown;
@@ -105,6 +107,7 @@ type AnswerTo<A extends Answers> = {
   [Status in keyof A]: {
     status: Status;
     headers?: Record<string, string> | undefined;
+    delayMs?: number;
   } & Cost<A[Status]> &
     (A[Status] extends z.ZodType<infer Body>
       ? { body: Body | AsyncIterable<string> | Buffer }

@@ -66,7 +66,7 @@ describe('a client that calls too often', () => {
 });
 
 describe('a client that calls much', () => {
-  const api = new Api({ env: { ROUTEMASTER_CALL_RATE: '1000' } });
+  const api = new Api({ env: { ROUTEMASTER_CALL_RATE: '1000', ROUTEMASTER_SCALING_THRESHOLD: '0' } });
 
   test('has sixteen calls under way at most, such as those whose bodies do not come', async (t) => {
     const lines = [
@@ -85,6 +85,21 @@ describe('a client that calls much', () => {
     for (const socket of sockets) socket.destroy();
     await until(async () => (await api.call('GET', '/topics', { as: 'hasty' })).status === 200);
     assert.equal(answers.length, 4);
+  });
+
+  test('is answered while another call of it is late on purpose', async () => {
+    await api.token('autoscaler');
+    let isUnderWay = true;
+    const late = api.call('GET', '/pulse/scaling', { as: 'autoscaler' });
+    void late.finally(() => {
+      isUnderWay = false;
+    });
+    let meanwhile = 0;
+    while (isUnderWay && meanwhile < 3) {
+      await api.call('GET', '/pulse', { as: 'autoscaler' });
+      if (isUnderWay) meanwhile++;
+    }
+    assert.deepEqual([meanwhile, (await late).status], [3, 204]);
   });
 
   test('gets a long list in pieces, whole and in order', async () => {
