@@ -1,3 +1,4 @@
+import type { Config } from '../config.ts';
 import { BusError } from '../errors.ts';
 import { acceptsHtml } from '../html.ts';
 import { ANYONE, type Route, route } from '../routing/route.ts';
@@ -14,6 +15,7 @@ import { jobsPages } from './jobs_pages.ts';
 import { joinsPages } from './joins_pages.ts';
 import { type LoginParts, loginPages } from './login_pages.ts';
 import { type OverviewParts, overviewPage } from './overview_page.ts';
+import { maxDataFormBytes } from './page.ts';
 import { pageNear, withSecondTry } from './refused_forms.ts';
 import { subscriberPage } from './subscriber_page.ts';
 import { subscribersPage } from './subscribers_pages.ts';
@@ -22,7 +24,10 @@ import { topicPage } from './topic_page.ts';
 import { topicsPage } from './topics_pages.ts';
 import { triggersPages } from './triggers_pages.ts';
 
-type ConsoleParts = LoginParts & OverviewParts & BulkParts & ClientsParts;
+type ConsoleParts = LoginParts &
+  OverviewParts &
+  BulkParts &
+  ClientsParts & { limits: Pick<Config, 'maxEventDataBytes'> };
 
 const WHERE_THINGS_ARE =
   'this is Routemaster, an event bus; its API is described at /docs, and for programs at /openapi.json; ' +
@@ -42,6 +47,7 @@ export function consolePages(routes: readonly Route[], parts: ConsoleParts): Rou
   const api = new ApiCalls(routes, async () =>
     msOf(await parts.partitions.control.command((redis) => redis.time())),
   );
+  const maxBytes = maxDataFormBytes(parts.limits.maxEventDataBytes);
   const pages: Route[] = [
     ...loginPages({ ...parts, pageNear: (path) => pageNear(pages, path) }),
     overviewPage({ ...parts, api }),
@@ -51,9 +57,9 @@ export function consolePages(routes: readonly Route[], parts: ConsoleParts): Rou
     ...deliveryPage(api),
     ...deadLettersPages({ ...parts, api }),
     topicsPage(api),
-    ...topicPage(api),
+    ...topicPage(api, maxBytes),
     tailPage(api),
-    ...triggersPages(api),
+    ...triggersPages(api, maxBytes),
     ...joinsPages(api),
     ...jobsPages(api),
     ...clientsPages({ ...parts, api }),

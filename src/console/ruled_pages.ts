@@ -1,7 +1,7 @@
 import { BusError } from '../errors.ts';
 import { type Content, type Html, html } from '../html.ts';
 import type { Role } from '../routing/caller.ts';
-import { ALL, BOTH, type Call, type Route } from '../routing/route.ts';
+import { ALL, BOTH, type Call, MAX_BODY_BYTES, type Route } from '../routing/route.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
 import { type AnyFields, editableJson, jsonOf } from './fields.ts';
 import type { FormFields } from './filled_form.ts';
@@ -137,11 +137,18 @@ function mayChange(api: ApiCalls, call: PageCall, what: What): boolean {
 
 /**
  * Makes the route for the form that stores a trigger or join. `rulesOf` returns the rules as the form shows them.
+ * `maxBodyBytes` is the maximum length of the form.
  */
-export function change<Whole>(api: ApiCalls, what: What, rulesOf: (one: Whole) => object): Route {
+export function change<Whole>(
+  api: ApiCalls,
+  what: What,
+  rulesOf: (one: Whole) => object,
+  maxBodyBytes = MAX_BODY_BYTES,
+): Route {
   const notFound = `${what}_not_found` as const;
   return action(`/console/${what}s`, BOTH, {
     action: `${what}.put`,
+    maxBodyBytes,
     async act(call) {
       const name = String(call.body.name);
       const query = auditedOwner(call, name);

@@ -57,12 +57,13 @@ export function removal(call: PageCall, name: string): Html {
 
 /**
  * The routes of the forms on the page of a topic: publish an event, take back delayed events, make another client the
- * publisher, and remove the topic.
+ * publisher, and remove the topic. `maxBytes` is the maximum length of a form with an event.
  */
-export function topicChanges(api: ApiCalls): Route[] {
+export function topicChanges(api: ApiCalls, maxBytes: number): Route[] {
   return [
     action(`${PATH}/:name/publish`, CLIENTS, {
       params: TOPIC_PARAMS,
+      maxBodyBytes: maxBytes,
       async act(call) {
         const { name } = call.params;
         const { type, url, data } = call.body;

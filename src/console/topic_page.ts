@@ -16,8 +16,11 @@ import { giving, PATH, publishing, removal, takingBack, topicChanges } from './t
 /** Number of delayed events on the page of a topic: those that are due next. */
 const SHOWN_DELAYED = '10';
 
-/** A page for each topic with its publisher, its subscribers and its plots, and forms for what the visitor may do. */
-export function topicPage(api: ApiCalls): Route[] {
+/**
+ * A page for each topic with its publisher, its subscribers and its plots, and forms for what the visitor may do.
+ * `maxBytes` is the maximum length of a form with an event.
+ */
+export function topicPage(api: ApiCalls, maxBytes: number): Route[] {
   return [
     page(`${PATH}/:name`, ALL, {
       params: TOPIC_PARAMS,
@@ -54,7 +57,7 @@ ${isOwn(call, topic) && removal(call, name)}</div>`,
         };
       },
     }),
-    ...topicChanges(api),
+    ...topicChanges(api, maxBytes),
   ];
 }
 

@@ -24,13 +24,16 @@ const EXAMPLE = {
   schedule: { cron: '0 9 * * MON-FRI', timezone: 'Europe/London' },
 };
 
-/** The listing of triggers, and a page for each trigger with the next times at which it fires. */
-export function triggersPages(api: ApiCalls): Route[] {
+/**
+ * The listing of triggers, and a page for each trigger with the next times at which it fires. `maxBytes` is the maximum
+ * length of a form with an event.
+ */
+export function triggersPages(api: ApiCalls, maxBytes: number): Route[] {
   const params = nameOf('trigger');
   return [
     listing(api, 'trigger', EXAMPLE, columns, ({ event: _, ...listed }: Trigger): Listed => listed),
     pageOfTrigger(api),
-    change(api, 'trigger', rulesOf),
+    change(api, 'trigger', rulesOf, maxBytes),
     removal(api, 'trigger'),
     action(`${PATH}/:name/fire`, BOTH, {
       action: 'trigger.fire',

@@ -1,27 +1,66 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { beforeEach, describe, test } from 'node:test';
 import { Api } from '../../harness/http/api.ts';
-import { SHORT_TEXT } from '../../src/json.ts';
 
 const api = new Api({});
-const headers = { 'sec-fetch-site': 'same-origin' };
+const browser = { 'sec-fetch-site': 'same-origin' };
+/** The longest data that an event may have: 65,536 bytes as JSON. */
+const LONGEST = [
+  ['of ASCII', JSON.stringify('x'.repeat(65_534))],
+  ['that a form encodes as three times as much', JSON.stringify('é'.repeat(32_767))],
+] as const;
 
-test('a form publishes an event with as much data as one may have: its session is judged again', async () => {
-  const [, pair = ''] = (await api.authorization('writer')).split(' ');
-  const [user = '', password = ''] = atob(pair).split(':');
-  const login = new URLSearchParams({ user, password }).toString();
-  const entered = await api.call('POST', '/console/login', { headers, body: login });
-  const [cookie = ''] = entered.headers['set-cookie']?.[0]?.split(';') ?? [];
-  const { text } = await api.call('GET', '/console/jobs', { headers: { cookie } });
-  const [, form_token = ''] = /name="form_token" value="([^"]+)"/.exec(text) ?? [];
-  const data = JSON.stringify('x'.repeat(SHORT_TEXT - 2));
-  const fields = { form_token, type: 'noop', url: 'https://shop.example.com/1', data };
-  const body = new URLSearchParams(fields).toString();
-  const published = await api.call('POST', '/console/topics/long/publish', {
-    headers: { ...headers, cookie },
-    body,
+describe('a form takes as much data as an event may have:', () => {
+  let headers: Record<string, string> = {};
+  let form_token = '';
+
+  async function send(path: string, fields: Record<string, string>): Promise<string | undefined> {
+    const body = new URLSearchParams({ form_token, ...fields }).toString();
+    return (await api.call('POST', path, { headers, body })).headers.location;
+  }
+
+  beforeEach(async () => {
+    const [, pair = ''] = (await api.authorization('writer')).split(' ');
+    const [user = '', password = ''] = atob(pair).split(':');
+    const login = new URLSearchParams({ user, password }).toString();
+    const entered = await api.call('POST', '/console/login', { headers: browser, body: login });
+    const [cookie = ''] = entered.headers['set-cookie']?.[0]?.split(';') ?? [];
+    headers = { ...browser, cookie };
+    const { text } = await api.call('GET', '/console/jobs', { headers });
+    [, form_token = ''] = /name="form_token" value="([^"]+)"/.exec(text) ?? [];
   });
-  assert.equal(published.headers.location, '/console/topics/long?done=published', published.text);
-  const { redis, keys } = api.store;
-  assert.equal(await redis.hget(keys.topic('long'), 'counter'), '1');
+
+  for (const [index, [what, data]] of LONGEST.entries()) {
+    test(`it publishes data ${what}: its session is judged again`, async () => {
+      const topic = `long_${index}`;
+      const event = { type: 'noop', url: 'https://shop.example.com/1', data };
+      const location = await send(`/console/topics/${topic}/publish`, event);
+      assert.equal(location, `/console/topics/${topic}?done=published`);
+      const { redis, keys } = api.store;
+      assert.equal(await redis.hget(keys.topic(topic), 'counter'), '1');
+    });
+
+    test(`it stores a trigger with data ${what}`, async () => {
+      const name = `long_${index}`;
+      const rules = `{"topic":"${name}","event":{"type":"noop","url":"https://shop.example.com/1","data":${data}},"schedule":{"every":60000}}`;
+      const location = await send('/console/triggers', { name, rules });
+      assert.equal(location, `/console/triggers/${name}`);
+    });
+  }
+
+  test('it changes a trigger whose data the page has indented as far as it does', async () => {
+    const deep = `${'['.repeat(6)}${'1,'.repeat(7900)}1${']'.repeat(6)}`;
+    const event = { type: 'noop', url: 'https://shop.example.com/1', data: JSON.parse(deep) };
+    const trigger = { topic: 'indented', event, schedule: { every: 60_000 } };
+    const put = { as: 'writer', body: JSON.stringify(trigger) };
+    assert.equal((await api.call('PUT', '/triggers/indented', put)).status, 201);
+    const { text } = await api.call('GET', '/console/triggers/indented', { headers });
+    const [, rules = ''] = /<textarea name="rules"[^>]*>([^<]*)/.exec(text) ?? [];
+    const [, was = ''] = /name="was" value="([^"]+)"/.exec(text) ?? [];
+    // Browsers send line ends as CR and LF.
+    const sent = rules.replaceAll('&quot;', '"').replaceAll('\n', '\r\n');
+    assert.ok(sent.length > 131_072, `${sent.length}`);
+    const location = await send('/console/triggers', { name: 'indented', rules: sent, was });
+    assert.equal(location, '/console/triggers/indented');
+  });
 });
