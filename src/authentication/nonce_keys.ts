@@ -13,7 +13,7 @@ const KEY_BYTES = 32;
 const ASK_EVERY_MS = 60_000;
 const RETRY_MS = 1000;
 /**
- * An unknown nonce makes this process fetch the keys, unless the last fetch began less than this time ago. Otherwise
+ * An unknown nonce makes this process fetch the keys, unless the last fetch ended less than this time ago. Otherwise
  * strangers could keep Redis busy with nonces that they made up.
  */
 const MIN_REFRESH_MS = 100;
@@ -44,6 +44,7 @@ export class NonceKeys {
   /** The clock of Redis minus the monotonic clock of this process. */
   #offsetMs = 0;
   #askAgainAtMs = 0;
+  /** When the last fetch ended, even if it failed. */
   #triedAtMs = Number.NEGATIVE_INFINITY;
   /** Throws StorageUnavailable. */
   readonly load = sharing(() => this.#load());
@@ -79,16 +80,23 @@ export class NonceKeys {
   }
 
   /**
-   * Fetches the keys, at most once in MIN_REFRESH_MS. Call this for an unknown nonce: another process may have signed
-   * it with a key that this process does not have yet.
+   * Fetches the keys, but not within MIN_REFRESH_MS after the last fetch. Waits for a fetch that is under way. Call this
+   * for an unknown nonce: another process may have signed it with a key that this process does not have yet.
    */
   async refresh(): Promise<void> {
     if (clock.monotonicMs() >= this.#triedAtMs + MIN_REFRESH_MS) await this.load();
   }
 
   async #load(): Promise<void> {
-    this.#triedAtMs = clock.monotonicMs();
-    this.#askAgainAtMs = this.#triedAtMs + RETRY_MS;
+    this.#askAgainAtMs = clock.monotonicMs() + RETRY_MS;
+    try {
+      await this.#fetch();
+    } finally {
+      this.#triedAtMs = clock.monotonicMs();
+    }
+  }
+
+  async #fetch(): Promise<void> {
     const connection = this.#control.connections;
     const { nowMs, keys } = await this.#control.run('nonce_keys', {
       keyOfThisHour: randomBytes(KEY_BYTES),
