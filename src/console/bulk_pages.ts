@@ -1,3 +1,4 @@
+import type { PublicNames } from '../authentication/public_names.ts';
 import type { Bulk, Bulks } from '../delivering/dead_letters/bulks.ts';
 import { DEATH_REASONS, type DeathReason } from '../delivering/settlement.ts';
 import { BusError } from '../errors.ts';
@@ -18,6 +19,7 @@ export const BULK_PATH = `${LETTERS}/bulk`;
 export interface BulkParts {
   bulks: Pick<Bulks, 'begin' | 'find' | 'confirm' | 'cancel'>;
   joins: AskedSubscribersParts['joins'];
+  publicNames: Pick<PublicNames, 'of'>;
 }
 
 /**
@@ -34,12 +36,12 @@ export function bulkOwner(caller: Caller): string {
  * Pages for a bulk operation: a retry or purge of all dead letters that match a filter. They show how many match, then
  * the progress.
  */
-export function bulkPages({ api, bulks, joins }: BulkParts & { api: ApiCalls }): Route[] {
+export function bulkPages({ api, bulks, joins, publicNames }: BulkParts & { api: ApiCalls }): Route[] {
   return [
     page(BULK_PATH, ALL, {
       query: ANY_QUERY,
       async show(call) {
-        const bulk = await bulks.find(bulkOwner(call.caller));
+        const bulk = await seenBy(call.caller, await bulks.find(bulkOwner(call.caller)));
         const nowMs = await api.nowMs();
         const mayChange = call.caller.role !== 'viewer';
         const { busy, id } = call.query;
@@ -83,6 +85,12 @@ export function bulkPages({ api, bulks, joins }: BulkParts & { api: ApiCalls }):
     deciding('confirm'),
     deciding('cancel'),
   ];
+
+  /** Returns a bulk operation as the visitor may see it: a viewer sees public names, because tokens can be credentials. */
+  async function seenBy({ role }: Caller, bulk: Bulk | undefined): Promise<Bulk | undefined> {
+    if (role !== 'viewer' || !bulk?.tokens) return bulk;
+    return { ...bulk, tokens: bulk.tokens.map(await publicNames.of(bulk.tokens)) };
+  }
 
   function deciding(does: 'confirm' | 'cancel'): Route {
     return action(`${BULK_PATH}/${does}`, BOTH, {

@@ -21,9 +21,9 @@ const PATH = '/console/dead_letters';
 const LEFT_OUT: readonly ErrorCode[] = ['dead_letter_not_found', 'subscriber_not_found'];
 
 /** Pages that list dead letters, and retry or purge them. */
-export function deadLettersPages({ api, bulks, joins }: BulkParts & { api: ApiCalls }): Route[] {
+export function deadLettersPages({ api, ...parts }: BulkParts & { api: ApiCalls }): Route[] {
   return [
-    listing({ api, bulks }),
+    listing({ api, bulks: parts.bulks }),
     action(`${PATH}/selected`, BOTH, {
       action: 'dead_letters.selected',
       async act(call) {
@@ -52,7 +52,7 @@ export function deadLettersPages({ api, bulks, joins }: BulkParts & { api: ApiCa
         return { title: 'Dead letters', current: PATH, body: leftOut(said, ids.length - done, list) };
       },
     }),
-    ...bulkPages({ api, bulks, joins }),
+    ...bulkPages({ api, ...parts }),
   ];
 }
 

@@ -1,14 +1,16 @@
 import { z } from 'zod';
 import type { PublicNames } from '../authentication/public_names.ts';
+import { BULK_JOB } from '../delivering/dead_letters/bulks.ts';
 import { BusError } from '../errors.ts';
+import type { Caller } from '../routing/caller.ts';
 import { DEFAULT_LISTED, LIMIT, nextLink, type Pages, PLACE } from '../routing/paging.ts';
 import { ENTRIES_PER_CALL } from '../routing/picking.ts';
 import { parameters } from '../routing/query.ts';
 import { type Input, NO_CONTENT, NOTHING, ok, ROOT, type Route, route, WATCHERS } from '../routing/route.ts';
 import { oneOf } from '../routing/schemas.ts';
-import { QUEUES } from '../store/job.ts';
+import { packJob, QUEUES } from '../store/job.ts';
 import { JOB_STATES } from './job_readers.ts';
-import { JOB, type Jobs } from './jobs.ts';
+import { JOB, type Jobs, type ListedJob } from './jobs.ts';
 
 const QUERY = parameters({
   queue: oneOf(QUEUES).optional(),
@@ -42,7 +44,7 @@ export function jobsApi({ jobs, pages, publicNames }: JobsParts): Route[] {
         const after = next && (await pages.seal(listing, next));
         const headers = after === undefined ? after : nextLink(path, { ...filter, limit, cursor: after });
         return {
-          ...ok(await publicNames.shownTo(caller, found, 'subscriber')),
+          ...ok(await seenBy(publicNames, caller, found)),
           headers,
           priceInCalls: looked / ENTRIES_PER_CALL,
         };
@@ -66,4 +68,26 @@ export function jobsApi({ jobs, pages, publicNames }: JobsParts): Route[] {
       },
     }),
   ];
+}
+
+/**
+ * Returns jobs as the caller may see them. A viewer sees public names instead of tokens, which can be credentials: as
+ * the subscriber, and in the arguments of the job of a bulk operation, from which the id of the job is made.
+ */
+async function seenBy(publicNames: PublicNames, caller: Caller, jobs: ListedJob[]): Promise<ListedJob[]> {
+  const shown = await publicNames.shownTo(caller, jobs, 'subscriber');
+  if (caller.role === 'root') return shown;
+  const nameOf = await publicNames.of(jobs.flatMap((job) => clientOfBulk(job) ?? []));
+  return shown.map((job) => {
+    const client = clientOfBulk(job);
+    if (client === undefined) return job;
+    const args = [nameOf(client), ...job.arguments.slice(1)];
+    const [queue] = job.id.split('-', 1);
+    return { ...job, id: `${queue}-${packJob(BULK_JOB, args).toString('base64url')}`, arguments: args };
+  });
+}
+
+/** Returns the token of the client that has begun a bulk operation. Undefined for other jobs, and if root began it. */
+function clientOfBulk({ name, arguments: [owner] }: ListedJob): string | undefined {
+  return name === BULK_JOB && typeof owner === 'string' && !owner.startsWith(':') ? owner : undefined;
 }

@@ -116,6 +116,41 @@ describe('a viewer sees no secret', () => {
     assert.equal(new Set(seen).size, 1, String(seen));
   });
 
+  test('nor while dead letters are retried in bulk: in the list of jobs, and in the console', async () => {
+    const headers = { 'sec-fetch-site': 'same-origin' };
+    const login = async (user: string, password: string) => {
+      const body = new URLSearchParams({ user, password }).toString();
+      const entered = await api.call('POST', '/console/login', { headers, body });
+      const [cookie = ''] = entered.headers['set-cookie']?.[0]?.split(';') ?? [];
+      return { ...headers, cookie };
+    };
+    for (const [user, key] of [
+      ['root', ROOT_KEY],
+      [OLD_TOKEN, ''],
+    ] as const) {
+      const session = await login(user, key);
+      const { text } = await api.call('GET', '/console/dead_letters', { headers: session });
+      const [, form_token = ''] = /name="form_token" value="([^"]+)"/.exec(text) ?? [];
+      const body = new URLSearchParams({ form_token, subscriber: OLD_TOKEN }).toString();
+      const begun = await api.call('POST', '/console/dead_letters/bulk', { headers: session, body });
+      assert.equal(begun.headers.location, '/console/dead_letters/bulk');
+    }
+    const jobs: { name: string; id: string; arguments: string[] }[] = await read('/jobs?queue=aux');
+    const bulks = jobs.filter(({ name }) => name === 'bulk');
+    assert.deepEqual(bulks.map(({ arguments: [owner] }) => owner?.replace(/\.\w+$/, '')).sort(), [
+      ':root',
+      'old',
+    ]);
+    for (const { id } of bulks) assert.ok(!Buffer.from(id, 'base64url').includes(OLD_TOKEN.slice(5)), id);
+    const session = await login('viewer', VIEWER_KEY);
+    for (const path of ['dead_letters/bulk', 'dead_letters', 'jobs', 'audit']) {
+      const { status, text } = await api.call('GET', `/console/${path}`, { headers: session });
+      assert.equal(status, 200, path);
+      assert.match(text, /old\.[0-9a-f]{16}/, path);
+      assert.ok(!text.includes(OLD_TOKEN), path);
+    }
+  });
+
   test('and asks for the dead letters of a subscriber by its public name', async () => {
     const [{ subscriber }] = await read('/subscriptions');
     const [letter] = await read('/dead_letters');
