@@ -1,3 +1,4 @@
+import { withoutToken } from '../delivering/dead_letters/bulks.ts';
 import { type JobHandler, triedAgainIn } from '../delivering/settlement.ts';
 import { StorageFull, StorageUnavailable } from '../errors.ts';
 import type { Log } from '../log.ts';
@@ -14,7 +15,7 @@ export function lastingJob(handler: JobHandler, log: Log): JobHandler {
     handler(grant, signal).catch((error: unknown) => {
       if (error instanceof StorageFull || error instanceof StorageUnavailable) throw error;
       log.error(
-        { err: error, job: grant.job },
+        { err: error, job: grant.job && withoutToken(grant.job) },
         'a job failed; nothing is lost, and it runs again in ten seconds',
       );
       return AFTER_A_FAULT;

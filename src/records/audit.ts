@@ -8,6 +8,7 @@ import type { Answer, Call } from '../routing/route.ts';
 import type { Arguments } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 import { pairsOf } from '../store/replies.ts';
+import { auditedJobId } from './jobs.ts';
 
 /**
  * Maximum characters of a name in the audit. Ids of jobs and public names of joins can be longer, and are shortened.
@@ -159,7 +160,7 @@ export class AuditedCall {
     const { name, id, token } = (params ?? {}) as Record<string, string | undefined>;
     const { subscriber, client } = (query ?? {}) as { subscriber?: string; client?: string };
     const whose = token ?? subscriber ?? client;
-    const named = (name ?? id)?.slice(0, MAX_NAME);
+    const named = (name ?? (id && auditedJobId(id)))?.slice(0, MAX_NAME);
     if (whose === undefined) this.#target = named;
     else
       this.#target = this.#nameOf(whose).then((whose) =>

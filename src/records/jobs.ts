@@ -1,7 +1,8 @@
 import { z } from 'zod';
+import { withoutToken } from '../delivering/dead_letters/bulks.ts';
 import { NAMED } from '../routing/schemas.ts';
 import type { Reply } from '../store/contracts.ts';
-import { QUEUES, type QueueName, unpackJob } from '../store/job.ts';
+import { packJob, QUEUES, type QueueName, unpackJob } from '../store/job.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { type FoundJob, JOB_STATES, type JobReader, type JobState, jobReaders } from './job_readers.ts';
@@ -47,6 +48,15 @@ interface Source {
  * base64url.
  */
 const JOB_ID = /^(main|aux)(?:\.(\d{1,3}))?-([\w-]{1,1000})$/;
+
+/** Returns the id of a job as the audit shows it: without a token. Any other id is returned unchanged. */
+export function auditedJobId(id: string): string {
+  const [, , , packed = ''] = JOB_ID.exec(id) ?? [];
+  const job = unpackJob(Buffer.from(packed, 'base64url'));
+  if (!job) return id;
+  const { name, args } = withoutToken(job);
+  return id.slice(0, -packed.length) + packJob(name, args).toString('base64url');
+}
 
 /** Lists the jobs of all queues. */
 export class Jobs {

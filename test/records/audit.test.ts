@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
 import { Api, problemIn } from '../../harness/http/api.ts';
 import { until } from '../../harness/until.ts';
+import { packJob } from '../../src/store/job.ts';
 
 const EVENT = '{"type":"noop","url":"https://app.example.com/1"}';
 const CALLBACK = 'https://sub.example.com/hidden-path';
@@ -43,6 +44,20 @@ describe('the audit', () => {
     await api.call('POST', '/api_tokens', { as: 'root', body });
     api.enter({ name: 'old', token: OLD_TOKEN });
   }
+
+  test('names the job of a bulk operation without the token of its client', async () => {
+    await makeOld();
+    const { redis, keys } = api.store;
+    const job = packJob('bulk', [OLD_TOKEN, 'A96w5uKHOM8kSsHw----', 'run']);
+    await redis.sadd(keys.jobs_index('aux'), job);
+    await redis.zadd(keys.jobs_scheduled('aux'), Date.now() + 60_000, job);
+    const id = `aux-${job.toString('base64url')}`;
+    assert.equal((await api.call('POST', `/jobs/${id}/run`, { as: 'root' })).status, 204);
+    const target = (await recorded(api, 2)).at(-1)?.target ?? '';
+    assert.match(target, /^aux-/);
+    assert.match(String(Buffer.from(target, 'base64url')), /bulk.*A96w5uKHOM8kSsHw----.*run/);
+    assert.doesNotMatch(String(Buffer.from(target, 'base64url')), /0123456789abcdef/);
+  });
 
   test('has every call that changes something, but no publish and nothing that only looks', async () => {
     const [pub, sub] = [await api.token('pub'), await api.token('sub')];

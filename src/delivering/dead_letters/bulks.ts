@@ -1,5 +1,5 @@
 import { uid } from '../../ids.ts';
-import { packJob } from '../../store/job.ts';
+import { type Job, packJob } from '../../store/job.ts';
 import type { Partition } from '../../store/partition.ts';
 import type { Partitions } from '../../store/partitions.ts';
 import type { DeathReason } from '../settlement.ts';
@@ -10,6 +10,14 @@ import type { DeathReason } from '../settlement.ts';
  * letters) or `run` (retry or purge them).
  */
 export const BULK_JOB = 'bulk';
+
+/**
+ * Returns a job without the token of a client, which can be a credential, for the log and the audit. Only the jobs of
+ * bulk operations have a token among their arguments.
+ */
+export function withoutToken(job: Job): Job {
+  return job.name === BULK_JOB ? { ...job, args: job.args.slice(1) } : job;
+}
 
 /**
  * The states of a bulk operation on dead letters. Each partition stores the state of its own part, and `bulkState`

@@ -120,6 +120,18 @@ describe('a bulk', () => {
     assert.equal(await queued('alice'), 250);
   });
 
+  test('that fails is logged without the token of its client, which can be a credential', async () => {
+    await redis.store.redis.set(redis.store.keys.bulk('shop--0123456789abcdef'), 'no hash');
+    const { signal } = new AbortController();
+    const run = bulkJob({ partition: redis.store, config, recorder: { added() {} }, stopping: signal, log });
+    lines.length = 0;
+    const job = { name: 'bulk', args: ['shop--0123456789abcdef', 'the-id', 'run'] };
+    await run({ job } as unknown as Grant, signal);
+    assert.match(JSON.stringify(lines), /the-id.*a job failed/);
+    assert.doesNotMatch(JSON.stringify(lines), /0123456789abcdef/);
+    await redis.flush();
+  });
+
   for (const command of ['hset', 'pexpire', 'hmget', 'zrangebyscore'])
     test(`counts each letter once although the ACL of Redis forbade ${command} meanwhile`, async () => {
       await deaths('alice', 'a', 3);
