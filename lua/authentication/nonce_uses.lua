@@ -19,7 +19,11 @@ refusal grow no more: a use that would need a further step is `old`.
 If Redis's clock was set back, the time of a refusal may lie in the future, and new nonces would be `old` until the
 clock has caught up. To avoid this, the next use that needs a step deletes the refusal. It also replaces all keys, and
 is `replaced` itself, unless the keys were already replaced since the refusal.
+
+If another program has written a key that a use needs, the use is not consumed and its outcome is `unreadable`. The
+other uses of the call, which may be those of other clients, are consumed.
 ]]
+local calls = include('store/calls')
 local client_quota = include('authentication/client_quota')
 local digest_keys = include('authentication/digest_keys')
 
@@ -97,7 +101,10 @@ return function(call, args)
     key_of[hour] = key_of[hour] or redis.call('HGET', call.keys.digest_keys(), hour)
     local outcome = 'replaced'
     if key_of[hour] == use.key then
-      outcome = is_in_time(call, use, args) and consume(call, quota, use, args.kept_ms) or 'expired'
+      outcome = 'expired'
+      if is_in_time(call, use, args) then
+        outcome = calls.skip_wrong_type(consume, call, quota, use, args.kept_ms) or 'unreadable'
+      end
       if outcome == 'replaced' then key_of = {} end
     end
     outcomes[i] = outcome

@@ -3,6 +3,7 @@ import { Batcher } from '../store/batcher.ts';
 import { clientQuota } from '../store/client_quota.ts';
 import type { Arguments, Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
+import { FIND_AND_RENAME } from '../store/wrong_type.ts';
 
 export const NONCE_LIFE_MS = 5 * 60_000;
 /**
@@ -36,6 +37,8 @@ const NONCE_BYTES = 300;
  */
 const MAX_CLIENT_NONCES = 100_000;
 
+const UNREADABLE = `another program has written a key of a client's nonces. ${FIND_AND_RENAME}`;
+
 /** One use of a nonce, which was signed with `key`. `client` is a client's token, `root` or `viewer`. */
 type NonceUse = Arguments<'nonce_uses'>['uses'][number];
 
@@ -43,7 +46,7 @@ type NonceUse = Arguments<'nonce_uses'>['uses'][number];
  * The outcome of a nonce use. The request is accepted only after `consumed`. lua/authentication/nonce_uses.lua explains
  * the other outcomes.
  */
-export type UseOutcome = Exclude<Reply<'nonce_uses'>[number], 'too_many_nonces'>;
+export type UseOutcome = Exclude<Reply<'nonce_uses'>[number], 'too_many_nonces' | 'unreadable'>;
 
 /** Notes in Redis which Digest nonce uses were accepted, so that no two processes accept the same one. */
 export class NonceUses {
@@ -63,10 +66,14 @@ export class NonceUses {
     this.#batcher = new Batcher(consume, { max: MAX_USES_PER_CALL, maxLoopTurns: MAX_LOOP_TURNS });
   }
 
-  /** Throws too_many_nonces (the quota is empty) or StorageUnavailable (the use may be consumed nevertheless). */
+  /**
+   * Throws too_many_nonces (the quota is empty) or StorageUnavailable (the use may be consumed nevertheless). Throws
+   * another error if another program has written a key that the use needs.
+   */
   async consume(use: NonceUse): Promise<UseOutcome> {
     const outcome = await this.#batcher.add(use);
     if (outcome === 'too_many_nonces') throw this.#tooMany();
+    if (outcome === 'unreadable') throw new Error(UNREADABLE);
     return outcome;
   }
 

@@ -3,6 +3,7 @@ import { beforeEach, describe, test } from 'node:test';
 import { TestStore } from '../../harness/redis/store.ts';
 import { until } from '../../harness/until.ts';
 import { NonceKeys } from '../../src/authentication/nonce_keys.ts';
+import type { Keyspace } from '../../src/store/keys.ts';
 
 const STEP = 512;
 /**
@@ -147,4 +148,19 @@ test('a nonce is good for no use whose bits could be gone while it is used again
   for (const [index, ageMs] of ages.entries())
     outcomes.push(...(await useWith({ issuedAtMs: nowMs - ageMs }, [`n${index}`, 1, `client_${index}`])));
   assert.deepEqual(outcomes, ['expired', 'expired', 'consumed', 'consumed', 'expired']);
+});
+
+describe('a key of another type', () => {
+  for (const damaged of [
+    ['digest:quota', (keys: Keyspace) => keys.nonce_quota('shop')],
+    ['digest:refused', (keys: Keyspace) => keys.nonces_refused('shop')],
+    ['digest:counts', (keys: Keyspace) => keys.nonce_uses('damaged')],
+  ] as const)
+    test(`fails the use that needs it alone, and not those of other clients beside it: ${damaged[0]}`, async () => {
+      const { redis: raw, keys } = redis.store;
+      await raw.rpush(damaged[1](keys), 'x');
+      const outcomes = await outcomesOf(['a', 1, 'other'], ['damaged', 1, 'shop'], ['b', 1, 'other']);
+      assert.deepEqual(outcomes, ['consumed', 'unreadable', 'consumed']);
+      assert.equal((await outcomesOf(['b', 1, 'other']))[0], 'repeated');
+    });
 });

@@ -23,7 +23,7 @@ export const authenticationContracts = {
       maxClientNonces: 'number',
       uses: [{ nonce: 'text', count: 'number', issuedAtMs: 'number', key: 'bytes', client: 'text' }],
     },
-    reply: ['consumed|repeated|replaced|expired|old|too_many_nonces'],
+    reply: ['consumed|repeated|replaced|expired|old|too_many_nonces|unreadable'],
   },
   note_seen: {
     arguments: { tokens: ['text'] },
