@@ -57,13 +57,13 @@ export class PublicNames {
 
   /**
    * Resolves with a function that returns what the caller may see of each token. Root sees all tokens, and a client
-   * sees its own token. All other tokens are shown as public names.
+   * sees its own token, and the tokens of its joins. All other tokens are shown as public names.
    */
   async seenBy(caller: Caller, tokens: Iterable<string>): Promise<(token: string) => string> {
     if (caller.role === 'root') return (token) => token;
     const own = clientOf(caller);
-    const nameOf = await this.of([...tokens].filter((token) => token !== own));
-    return (token) => (token === own ? token : nameOf(token));
+    const nameOf = await this.of([...tokens].filter((token) => ownerOf(token) !== own));
+    return (token) => (ownerOf(token) === own ? token : nameOf(token));
   }
 
   /**
