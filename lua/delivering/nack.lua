@@ -10,6 +10,9 @@ the subscriber's `subscribed_at` at the start of the delivery, 0 if unknown. If 
 since, it is paused: its jobs wait until it subscribes again, or is resumed. `paused` is true if the failure has paused
 the subscriber, which was not paused before, even if an earlier call whose reply was lost has stored the failure. Unless
 the subscriber is paused, one of its waiting jobs becomes instant.
+
+`callback` is where the batch was sent. If the subscriber has another callback by now, its deliveries do not wait, and
+this job runs again at once: a `Retry-After` of the former callback could hold back the new one for a day.
 ]]
 local batches = include('delivering/batches')
 local calls = include('store/calls')
@@ -65,7 +68,7 @@ local function put_back(call, token, args, pauses)
     local paused = pausing.pause(call, token, 'callback_gone')
     redis.call('ZADD', call.keys.jobs_waiting(token), paused and CAUSE_OF_PAUSE or GONE_TOO, job)
     return paused
-  elseif args.delay_ms > 0 then
+  elseif args.delay_ms > 0 and not (token and subscribers.has_moved(call, token, args.callback)) then
     jobs.make_scheduled(call, q, job, call.now_ms + args.delay_ms)
   else
     jobs.make_instant_again(call, q, job)

@@ -13,9 +13,16 @@ local function change_health(subscriber, points, change)
   if health ~= before then redis.call('HSET', subscriber, 'health_points', health) end
 end
 
+-- Returns true if the subscriber has another callback by now than `callback`, to which a delivery was sent.
+function subscribers.has_moved(call, token, callback)
+  local present = callback and redis.call('HGET', call.keys.subscriber(token), 'callback')
+  return present and present ~= callback
+end
+
 -- Stores the consequences of a failed delivery for its subscriber. It is not an error if the subscriber has left.
 -- `failure` has the batch (`bid`), the `attempt` as JSON (nil if there is none to add to the history), `damage` (health
--- points to lose) and `throttle_ms` (time in which no delivery begins).
+-- points to lose), `throttle_ms` (time in which no delivery begins) and the `callback` that failed. If the subscriber
+-- has another callback by now, `throttle_ms` counts as 0.
 function subscribers.fail(call, token, failure)
   local subscriber = call.keys.subscriber(token)
   if failure.attempt then attempts.note(call, failure.bid, failure.attempt) end
@@ -23,7 +30,7 @@ function subscribers.fail(call, token, failure)
   if failure.damage > 0 then
     change_health(subscriber, redis.call('HGET', subscriber, 'health_points'), -failure.damage)
   end
-  if failure.throttle_ms > 0 then
+  if failure.throttle_ms > 0 and not subscribers.has_moved(call, token, failure.callback) then
     -- Another failed delivery may already have stored a later time, which must stay.
     local before = tonumber(redis.call('HGET', subscriber, 'throttled_until')) or 0
     redis.call('HSET', subscriber, 'throttled_until', math.max(before, call.now_ms + failure.throttle_ms))

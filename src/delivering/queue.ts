@@ -98,6 +98,7 @@ export class Queue {
       throttleMs: Math.ceil(throttleMs),
       attempt: attempt && attemptJson(attempt),
       gone,
+      callback: grant.subscriber?.callback,
       isUncounted,
     });
   }
@@ -109,6 +110,7 @@ export class Queue {
       bid: grant.batch?.bid ?? '',
       damage,
       throttleMs: Math.ceil(throttleMs),
+      callback: grant.subscriber?.callback,
       attempt: attemptJson(attempt),
       reason,
     });

@@ -207,6 +207,22 @@ test('410 Gone does not pause a subscriber that subscribed again while the answe
   assert.deepEqual([receiver.deliveries.length, receiver.urls], [2, [url(1)]]);
 });
 
+for (const [max_attempts, taken] of [
+  [2, [url(1), url(2)]],
+  [1, [url(2)]],
+] as const)
+  test(`a former callback that refuses late does not hold back the new one (attempts: ${max_attempts})`, async () => {
+    await deliver();
+    await subscribe({ max_attempts });
+    const other = await Receiver.start();
+    closing.push(() => other.stop());
+    const refuse = answer.status(503, { 'Retry-After': '3600' });
+    receiver.answers((response) => void subscribe({ callback: other.callback }).then(() => refuse(response)));
+    await bus.publish('a', 'widgets', [event(1), event(2)]);
+    await isOver();
+    assert.deepEqual([receiver.deliveries.length, other.urls], [1, taken]);
+  });
+
 describe('the history of a batch records for each attempt', () => {
   test('its start, its duration, the status, and the first 256 bytes of the answer', async () => {
     await deliver({ maxAttempts: 2 });

@@ -19,6 +19,7 @@ local burying = {}
 --   attempt         the failed attempt as JSON; nil if the history of the batch has it already
 --   damage          health points that the subscriber loses
 --   throttle_ms     time without deliveries to the subscriber
+--   callback        where the batch was sent; nil if it was not sent
 --
 -- Returns the number of events in the dead letter (0 if there is none), the number of events in the deleted batch (0 if
 -- none was deleted), and the subscriber's token (false if the batch is gone).

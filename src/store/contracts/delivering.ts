@@ -43,6 +43,12 @@ export const lanes = {
   deliveryLog,
 } as const;
 
+/**
+ * The callback that the worker got with the job. If the subscriber has another one by now, the failure of the delivery
+ * holds nothing back. Undefined if the subscriber had left.
+ */
+const callback = 'text?';
+
 /** The token of the client whose API call runs the script. Undefined for root. */
 const client = 'text?';
 
@@ -97,6 +103,7 @@ export const deliveringContracts = {
       throttleMs: 'number',
       attempt: 'text?',
       gone: 'text?',
+      callback,
       isUncounted: 'flag',
     },
     reply: { held: 'flag', paused: 'flag' },
@@ -107,6 +114,7 @@ export const deliveringContracts = {
       bid: 'text',
       damage: 'number',
       throttleMs: 'number',
+      callback,
       attempt: 'text',
       reason: 'text',
     },
