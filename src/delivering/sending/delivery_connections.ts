@@ -22,6 +22,12 @@ const MAX_IDLE_KEPT_MS = 10_000;
 /** Codes of the errors of a connection that the other side has closed. */
 const CLOSED = new Set<string | undefined>(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE']);
 
+/**
+ * Code of the error of a request that undici was to send on a kept connection through the proxy, but found the
+ * connection closed. undici cannot replace it: with the last connection to a host, its dispatcher is closed.
+ */
+const NOT_SENT = 'UND_ERR_CLOSED';
+
 /** See `keptConnectionClosed`. */
 const keptClosed = new WeakSet<Error>();
 
@@ -125,10 +131,11 @@ function readInSlices(socket: Socket): void {
 /**
  * True if three things hold for a request that failed with `error`: its connection had carried earlier requests, no
  * byte of the answer came, and the other side closed the connection. Most likely the other side closed it as idle, and
- * has not seen the request.
+ * has not seen the request. Also true if the request was not sent at all, because its connection through the proxy was
+ * closed already.
  */
-export function keptConnectionClosed(error: Error): boolean {
-  return keptClosed.has(error);
+export function keptConnectionClosed(error: NodeJS.ErrnoException): boolean {
+  return keptClosed.has(error) || error.code === NOT_SENT;
 }
 
 /**

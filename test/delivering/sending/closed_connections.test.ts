@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer as createHttpServer } from 'node:http';
 import { createServer, type Socket } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { setImmediate, setTimeout } from 'node:timers/promises';
@@ -121,6 +123,28 @@ test('a delivery is sent once more also with TLS, and through a proxy', {
     assert.deepEqual(await send(receiver.callback), ACCEPTED);
     assert.equal((await send(receiver.callback)).accepted, false, 'on a new connection');
     assert.deepEqual(receiver.connections, [1, 1, 2, 3]);
+  }
+});
+
+test('a connection through a proxy that is found closed when a delivery begins is replaced', async (t) => {
+  const proxy = createHttpServer();
+  t.after(() => proxy.close());
+  const tunnels: Socket[] = [];
+  proxy.on('connect', (_, tunnel: Socket) => {
+    tunnels.push(tunnel);
+    tunnel.on('error', () => {});
+    tunnel.write('HTTP/1.1 200 OK\r\n\r\n');
+    tunnel.on('data', () => accept(tunnel));
+  });
+  const egressProxy = `http://127.0.0.1:${await listenLocally(proxy)}`;
+  const send = sender(t, { allow: ['127.0.0.1'], egressProxy });
+  for (let n = 0; n < 20; n++) {
+    assert.deepEqual(await send('http://127.0.0.1/'), ACCEPTED);
+    const tunnel = tunnels.at(-1) as Socket;
+    tunnel.end();
+    await once(tunnel, 'finish');
+    // The end arrives in the next turn of the event loop: after undici has got the next delivery, and before it sends.
+    await setImmediate();
   }
 });
 
