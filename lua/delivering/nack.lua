@@ -12,7 +12,8 @@ the subscriber, which was not paused before, even if an earlier call whose reply
 the subscriber is paused, one of its waiting jobs becomes instant.
 
 `callback` is where the batch was sent. If the subscriber has another callback by now, its deliveries do not wait, and
-this job runs again at once: a `Retry-After` of the former callback could hold back the new one for a day.
+this job runs again at once: a `Retry-After` of the former callback could hold back the new one for a day. The job also
+runs at once if the subscriber has left: the worker that gets it deletes the batch.
 ]]
 local batches = include('delivering/batches')
 local calls = include('store/calls')

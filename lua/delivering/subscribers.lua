@@ -13,10 +13,9 @@ local function change_health(subscriber, points, change)
   if health ~= before then redis.call('HSET', subscriber, 'health_points', health) end
 end
 
--- Returns true if the subscriber has another callback by now than `callback`, to which a delivery was sent.
+-- Returns true if a delivery was sent to `callback`, and the subscriber has another callback by now, or has left.
 function subscribers.has_moved(call, token, callback)
-  local present = callback and redis.call('HGET', call.keys.subscriber(token), 'callback')
-  return present and present ~= callback
+  return callback and redis.call('HGET', call.keys.subscriber(token), 'callback') ~= callback
 end
 
 -- Stores the consequences of a failed delivery for its subscriber. It is not an error if the subscriber has left.

@@ -223,6 +223,17 @@ for (const [max_attempts, taken] of [
     assert.deepEqual([receiver.deliveries.length, other.urls], [1, taken]);
   });
 
+test('a batch that is refused when its subscriber has left is dropped at once, whatever Retry-After says', async () => {
+  await deliver();
+  await subscribe();
+  const refuse = answer.status(503, { 'Retry-After': '3600' });
+  const leave = () => bus.store.run('remove_subscriber', { token: 'alice', series: [] });
+  receiver.answers((response) => void leave().then(() => refuse(response)));
+  await bus.publish('a', 'widgets', [event(1)]);
+  await isOver();
+  assert.equal(receiver.deliveries.length, 1);
+});
+
 describe('the history of a batch records for each attempt', () => {
   test('its start, its duration, the status, and the first 256 bytes of the answer', async () => {
     await deliver({ maxAttempts: 2 });
