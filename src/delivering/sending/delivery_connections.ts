@@ -1,6 +1,6 @@
 import { isIP, type LookupFunction, type Socket } from 'node:net';
 import { createSecureContext, getCACertificates, type SecureContext } from 'node:tls';
-import { buildConnector, Pool, ProxyAgent } from 'undici';
+import { buildConnector, errors, Pool, ProxyAgent } from 'undici';
 import { type CallbackPolicy, CallbackRefused } from '../../subscribing/callback_policy.ts';
 import type { DispatcherTo } from './callback_hosts.ts';
 
@@ -81,14 +81,39 @@ export function callbackConnections(settings: ConnectionSettings, policy: Callba
       // The certificate of the proxy is checked even if those of callbacks are not (`sslVerify`). The address of the
       // proxy is not checked, because the operator has chosen it.
       proxyTls: { ...tls, rejectUnauthorized: true },
-      clientFactory: (proxy, options) => new Pool(proxy, { ...options, headersTimeout: deliveryTimeoutMs }),
+      clientFactory: (proxy, options) => new Pool(proxy, { ...options, headersTimeout: connectTimeoutMs }),
       factory: (origin, options) => {
         const refused = policy.refusalUnresolved(new URL(origin));
         if (refused !== undefined) throw new CallbackRefused(refused);
         const { connect, ...rest } = options as { connect: buildConnector.connector };
-        return new Pool(origin, { ...rest, connect: reporting(connect, opened) });
+        return new Pool(origin, {
+          ...rest,
+          connect: reporting(timeLimited(connectTimeoutMs, connect), opened),
+        });
       },
     });
+}
+
+/**
+ * Wraps a connector that connects through the proxy. It fails if the connection is not open within `ms`. undici alone
+ * limits the connection to the proxy and the TLS handshake, but not the time that the proxy takes between them.
+ */
+function timeLimited(ms: number, connect: buildConnector.connector): buildConnector.connector {
+  return (target, callback) => {
+    let isLate = false;
+    const timer = setTimeout(() => {
+      isLate = true;
+      callback(
+        new errors.ConnectTimeoutError(`the proxy has made no connection to the host within ${ms} ms`),
+        null,
+      );
+    }, ms);
+    connect(target, (...outcome) => {
+      clearTimeout(timer);
+      if (isLate) outcome[1]?.destroy();
+      else callback(...outcome);
+    });
+  };
 }
 
 /** Wraps a connector. Each connection that it opens is read in slices (`readInSlices`), and given to `opened`. */

@@ -1,9 +1,13 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { Socket } from 'node:net';
 import { beforeEach, describe, test } from 'node:test';
 import { aroundTests } from '../../../harness/around_tests.ts';
 import { noOpenssl, selfSigned } from '../../../harness/http/certificates.ts';
 import { Receiver } from '../../../harness/http/receiver.ts';
 import { reasonOf, type SenderOptions, sender } from '../../../harness/http/sender.ts';
+import { listenLocally } from '../../../harness/processes/ports.ts';
 import { ConnectProxy } from './connect_proxy.ts';
 
 const proxy = new ConnectProxy();
@@ -70,6 +74,22 @@ describe('through a proxy', () => {
       assert.deepEqual(proxy.targets, []);
     });
   }
+
+  test('a host to which the proxy does not get through fails at the connect timeout', async (t) => {
+    const silent = createServer();
+    const asked = once(silent, 'connect');
+    t.after(() => silent.close());
+    const egressProxy = `http://127.0.0.1:${await listenLocally(silent)}`;
+    const limits = { connectTimeoutMs: 200, deliveryTimeoutMs: 10_000 };
+    const outcome = await sender(t, { egressProxy, ...limits })('https://hooks.example/');
+    assert.equal(
+      reasonOf(outcome),
+      'UND_ERR_CONNECT_TIMEOUT: the proxy has made no connection to the host within 200 ms',
+    );
+    const [, socket] = (await asked) as [unknown, Socket];
+    await once(socket.resume(), 'end'); // the connection to the proxy is closed too
+    socket.end();
+  });
 
   test('a refusal by the proxy fails the delivery without showing its credentials', async (t) => {
     const reason = reasonOf(await sender(t, through())('https://forbidden.example/'));
