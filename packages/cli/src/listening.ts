@@ -19,6 +19,7 @@ const CHECK_EVERY_MS = 5000;
 const REFUSED =
   'refused a delivery that is not for this subscription, but perhaps for another with a callback at this port; ' +
   'the bus sends it again later (said once)';
+const MAY_BE_LEFT = '; the subscription may be left: rtm sub del ends it';
 
 /**
  * Subscribes the client until Ctrl-C, and prints the events that are delivered. Throws Failure if the client has a
@@ -39,6 +40,8 @@ export async function listen(call: Call): Promise<void> {
       `the client has a subscription at ${subscription.callback}, which listening would end; ${advice}`,
     );
   }
+  /** Aborted when the command ends, so that it does not wait for a target that does not answer. */
+  const ended = new AbortController();
   const uuid = randomUUID();
   let hasTold = false;
   const receiver = createReceiver({
@@ -47,7 +50,7 @@ export async function listen(call: Call): Promise<void> {
     parse: parseJson,
     on: {
       '*': async (events, delivery) => {
-        if (target) await forward(target, events, delivery);
+        if (target) await forward(target, events, delivery, ended.signal);
         print(call, events);
       },
     },
@@ -55,7 +58,10 @@ export async function listen(call: Call): Promise<void> {
       if (!hasTold) call.note(REFUSED);
       hasTold = true;
     },
-    onError: (error) => call.note(`not taken, so the bus sends it again: ${(error as Error).message}`),
+    onError: (error) => {
+      if (ended.signal.aborted) return;
+      call.note(`not taken, so the bus sends it again: ${(error as Error).message}`);
+    },
   });
   const server = createServer(receiver.node());
   await listenAt(numberOption(call, 'port') ?? PORT, server);
@@ -67,16 +73,17 @@ export async function listen(call: Call): Promise<void> {
     // `withoutPublisher` is called before the client subscribes: if it fails, no subscription is left behind.
     const hint = await withoutPublisher(bus, call.args);
     const subscribing = bus.subscribe({ topics: call.args, callback, uuid, timeout: 0 });
-    await (given === undefined ? subscribing.catch((error) => adviseOn(callback, error)) : subscribing);
+    await subscribing.catch((error) => adviseOn(given === undefined ? callback : undefined, error));
     call.note(`listening to ${call.args.join(', ')} at ${callback}; Ctrl-C ends`);
     if (hint !== undefined) call.note(hint);
     await whileSubscribed(bus, token, interrupted);
     await bus.leave().catch((error: RoutemasterError) => {
       const { code, message } = error;
       if (code === 'subscriber_not_found') throw error;
-      throw new Failure(code, `${message}; the subscription may be left: rtm sub del ends it`);
+      throw new Failure(code, message + MAY_BE_LEFT);
     });
   } finally {
+    ended.abort();
     server.close();
     server.closeAllConnections();
   }
@@ -99,13 +106,16 @@ async function whileSubscribed(bus: Routemaster, token: string, signal: AbortSig
 }
 
 /**
- * Throws the error of a failed subscription whose callback rtm has chosen. If the bus refused this callback, the error
- * also says what the user can do.
+ * Throws the error of a failed subscription. If the client may be subscribed all the same, or if the bus refused a
+ * callback that rtm has chosen (`chosen`), the error also says what the user can do.
  */
-function adviseOn(callback: string, error: RoutemasterError): never {
-  if (error.code !== 'bad_callback') throw error;
+function adviseOn(chosen: string | undefined, error: RoutemasterError): never {
+  const mayBeDone =
+    error instanceof ProblemError ? error.status >= 500 : 'mayBeDone' in error && error.mayBeDone;
+  if (mayBeDone) throw new Failure(error.code, error.message + MAY_BE_LEFT, { cause: error.cause });
+  if (chosen === undefined || error.code !== 'bad_callback') throw error;
   const advice = 'give a --port that the bus allows, or by --callback a URL that leads there, as of a tunnel';
-  throw new Failure(error.code, `${error.message}; the callback was ${callback}: ${advice}`);
+  throw new Failure(error.code, `${error.message}; the callback was ${chosen}: ${advice}`);
 }
 
 async function listenAt(port: number, server: Server): Promise<void> {
@@ -150,13 +160,17 @@ function print(call: Call, events: readonly ReceivedEvent[]): void {
   for (const event of events) call.print(event, [eventLine(event)]);
 }
 
+/** Forwards a delivery. Throws if the receiver does not accept it, or if `ended` is aborted. */
 async function forward(
   { url, authorization }: Forwarding,
   events: readonly ReceivedEvent[],
   { id, attempt }: Delivery,
+  ended: AbortSignal,
 ): Promise<void> {
   const response = await fetch(url, {
     method: 'POST',
+    // The bus follows no redirects. A redirect that `fetch` follows becomes a GET, which loses the events.
+    redirect: 'manual',
     headers: {
       'content-type': 'application/json',
       'webhook-id': id,
@@ -164,7 +178,7 @@ async function forward(
       ...(authorization !== undefined && { authorization }),
     },
     body: jsonText(events),
-    signal: AbortSignal.timeout(FORWARD_TIMEOUT_MS),
+    signal: AbortSignal.any([ended, AbortSignal.timeout(FORWARD_TIMEOUT_MS)]),
   }).catch((error) => {
     throw new Error(`${url} does not answer: ${causeOf(error).message}`);
   });

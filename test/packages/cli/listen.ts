@@ -162,7 +162,7 @@ test('listen unsubscribes too if npx passes Ctrl-C on, or a supervisor adds SIGT
 
 test('listen says at Ctrl-C that somebody else has just ended its subscription', async (t) => {
   const search = await client('search');
-  const { listening, stderr } = await listen(t, search.options);
+  const { listening, stderr } = await listen(t, 'ended', search.options);
   await terminal.rtm(`sub del ${search.options}`);
   listening.kill('SIGINT');
   assert.deepEqual(await once(listening, 'close'), [2, null]);
@@ -180,7 +180,7 @@ test('listen ends, and says so, when somebody else ends its subscription or remo
   };
   for (const [command, said] of Object.entries(ends)) {
     const search = await client('search');
-    const { listening, stderr } = await listen(t, search.options);
+    const { listening, stderr } = await listen(t, 'ended', search.options);
     const closed = once(listening, 'close');
     await terminal.rtm(
       command === 'sub del' ? `sub del ${search.options}` : `token del ${search.token} ${asRoot()}`,
@@ -190,13 +190,13 @@ test('listen ends, and says so, when somebody else ends its subscription or remo
   }
 });
 
-/** Starts `rtm listen ended`, and resolves when it listens. `stderr` returns what it has written there so far. */
-async function listen(t: TestContext, options: string) {
-  const listening = terminal.start(`listen ended --port 0 ${options}`.split(' '));
+/** Starts `rtm listen`, and resolves when it listens. `stderr` returns what it has written there so far. */
+async function listen(t: TestContext, topic: string, options: string) {
+  const listening = terminal.start(`listen ${topic} --port 0 ${options}`.split(' '));
   t.after(() => listening.kill('SIGKILL'));
   let stderr = '';
   listening.stderr.on('data', (text) => (stderr += text));
-  await until(() => stderr.includes('listening to ended'));
+  await until(() => stderr.includes(`listening to ${topic}`));
   return { listening, stderr: () => stderr };
 }
 
@@ -224,5 +224,55 @@ test('listen says what to change if its port is taken', async (t) => {
   const { stderr, status } = await terminal.rtm(`listen heard --port ${port} ${options}`);
   const advice = `port ${port} is in use: stop what listens there, or give --port one of ROUTEMASTER_CALLBACK_PORTS`;
   assert.ok(stderr.startsWith(`port_taken: ${advice}`), stderr);
+  assert.equal(status, 2);
+});
+
+test('listen takes a redirect of its target for a refusal, as the bus does', async (t) => {
+  const [shop, search] = [await client('shop'), await client('search')];
+  const paths: (string | undefined)[] = [];
+  const web = createServer(({ method, url }, response) => {
+    paths.push(`${method} ${url}`);
+    response.writeHead(url === '/events' ? 302 : 200, { location: '/login' }).end();
+  });
+  const target = `http://127.0.0.1:${await listenLocally(web)}/events`;
+  t.after(() => {
+    web.close();
+    web.closeAllConnections();
+  });
+  const { listening, stderr } = await listen(t, 'redirected', `--forward-to ${target} ${search.options}`);
+  await terminal.rtm(`pub created redirected https://shop.example.com/1 ${shop.options}`);
+  await until(() => paths.length > 1);
+  assert.equal(paths[1], 'POST /events', 'it comes again');
+  assert.match(stderr(), /\nnot taken, so the bus sends it again: \S+ answered 302\n/);
+  listening.kill('SIGINT');
+  assert.deepEqual(await once(listening, 'close'), [0, null]);
+});
+
+test('listen ends at Ctrl-C also while its target does not answer', async (t) => {
+  const [shop, search] = [await client('shop'), await client('search')];
+  const forwarded = Promise.withResolvers<void>();
+  const web = createServer(() => forwarded.resolve());
+  const target = `http://127.0.0.1:${await listenLocally(web)}/events`;
+  t.after(() => {
+    web.close();
+    web.closeAllConnections();
+  });
+  const { listening, stderr } = await listen(t, 'unanswered', `--forward-to ${target} ${search.options}`);
+  await terminal.rtm(`pub created unanswered https://shop.example.com/1 ${shop.options}`);
+  await forwarded.promise;
+  listening.kill('SIGINT');
+  assert.deepEqual(await once(listening, 'close'), [0, null]);
+  assert.doesNotMatch(stderr(), /not taken/, 'it did not wait for the time limit of the target');
+});
+
+test('listen says that its subscription may be left if it does not learn whether it has one', async (t) => {
+  const web = createServer(({ method }, response) => {
+    if (method === 'POST') response.writeHead(500).end();
+    else response.writeHead(204).end();
+  });
+  const port = await listenLocally(web);
+  t.after(() => web.close());
+  const { stderr, status } = await terminal.rtm(`listen left --port 0 -b 127.0.0.1:${port} -t search`);
+  assert.match(stderr, /^http_500: .*; the subscription may be left: rtm sub del ends it\n$/);
   assert.equal(status, 2);
 });
