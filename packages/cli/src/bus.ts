@@ -27,10 +27,15 @@ function refusalText(text: string): string {
   return `${problem}: give ${taken.join(' or ')}, by --token, ROUTEMASTER_TOKEN or .rtmrc${advice}`;
 }
 
+/** Statuses after which the client library repeats a call, such as 503 while the Redis of the bus is away. */
+export const REPEATED = [429, 502, 503, 504];
+
 /** The bus that a command calls. */
 export class Bus extends Routemaster {
   /** The HTTP status of the bus's last answer. Undefined before the first answer. */
   lastStatus: number | undefined;
+  /** True if the user was told that calls are repeated. False again when the bus takes calls. */
+  isTroubleTold = false;
 
   /**
    * Publishes an event, or an array of events. The JSON is sent unchanged, so long numbers keep all their digits.
@@ -53,6 +58,8 @@ export class Bus extends Routemaster {
 
   protected override async attempt(...parts: Parameters<Routemaster['attempt']>) {
     const answer = await super.attempt(...parts);
+    // A file that exceeds the client's rate gets 429 before each success, and the user is told of this only once.
+    if (!REPEATED.includes(answer.status) && this.lastStatus !== 429) this.isTroubleTold = false;
     this.lastStatus = answer.status;
     return answer;
   }

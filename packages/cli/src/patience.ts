@@ -1,9 +1,7 @@
-import type { Bus } from './bus.ts';
+import { type Bus, REPEATED } from './bus.ts';
 import { reach, tlsInstead } from './doctor_connections.ts';
 
 const SILENT_MS = 1000;
-/** Statuses after which the client library repeats a call, such as 503 while the Redis of the bus is away. */
-const REPEATED = [429, 502, 503, 504];
 
 interface Waiting {
   bus: Bus;
@@ -13,15 +11,20 @@ interface Waiting {
 }
 
 /**
- * After a second, writes a line on stderr if the bus cannot be reached or temporarily refuses calls. Without this line,
- * the user would see nothing while calls are repeated. The line is written even if stderr is no terminal, because the
- * log of a CI job should have it too.
+ * After a second, calls `note` with a line for the user if the bus cannot be reached or temporarily refuses calls.
+ * Without this line, the user would see nothing while calls are repeated. The line goes to stderr even if that is no
+ * terminal, because the log of a CI job should have it too. The user is told once of each trouble. The returned
+ * function is for calls that may end within the second: nothing is said after it was called.
  */
-export function sayIfRepeated({ bus, url, timeoutMs }: Waiting, stderr: NodeJS.WriteStream): void {
-  setTimeout(async () => {
+export function sayIfRepeated({ bus, url, timeoutMs }: Waiting, note: (line: string) => void): () => void {
+  const timer = setTimeout(async () => {
+    if (bus.isTroubleTold) return;
+    bus.isTroubleTold = true;
     const why = await trouble(bus, url);
-    if (why !== undefined) stderr.write(`${url} ${why}; trying again, for ${timeoutMs / 1000} s in all\n`);
+    if (why === undefined) bus.isTroubleTold = false;
+    else note(`${url} ${why}; trying again, for ${timeoutMs / 1000} s in all`);
   }, SILENT_MS).unref();
+  return () => clearTimeout(timer);
 }
 
 async function trouble({ lastStatus }: Bus, url: string): Promise<string | undefined> {

@@ -5,6 +5,7 @@ import { ProblemError, RoutemasterError, TimeLimitError } from '@routemaster/cli
 import type { Bus } from './bus.ts';
 import { type Call, Failure } from './command.ts';
 import { type Chunk, chunksOf, MAX_LINES } from './event_lines.ts';
+import { sayIfRepeated } from './patience.ts';
 import { Progress } from './progress.ts';
 import { noteNoSubscriber } from './subscriptions.ts';
 import { number } from './tables.ts';
@@ -26,11 +27,14 @@ class LinePublisher {
   sending = 0;
   readonly #bus: Bus;
   readonly #interruption: AbortSignal;
+  readonly #sayIfRepeated: () => () => void;
   #maxLines = MAX_LINES;
 
-  constructor(bus: Bus, interruption: AbortSignal) {
+  /** `sayIfRepeated` is called before each request, and what it returns after the request. */
+  constructor(bus: Bus, interruption: AbortSignal, sayIfRepeated: () => () => void) {
     this.#bus = bus;
     this.#interruption = interruption;
+    this.#sayIfRepeated = sayIfRepeated;
   }
 
   /**
@@ -45,6 +49,7 @@ class LinePublisher {
       const share = (bytes * (to - from)) / lines.length;
       const part = { lines: lines.slice(from, to), numbers: numbers.slice(from, to), bytes: share };
       this.sending = part.lines.length;
+      const stopSaying = this.#sayIfRepeated();
       try {
         await this.#bus.publishText(topic, `[${part.lines.join(',')}]`);
       } catch (error) {
@@ -56,6 +61,7 @@ class LinePublisher {
         this.#maxLines = Math.ceil((to - from) / 2);
         continue;
       } finally {
+        stopSaying();
         this.sending = 0;
       }
       this.#maxLines = Math.min(MAX_LINES, Math.ceil(this.#maxLines * GROWTH));
@@ -76,9 +82,14 @@ export async function publishLines(call: Call, file: string): Promise<void> {
   // counted. A second Ctrl-C ends the process.
   const interruption = call.interruption();
   const bus = call.connect({ timeoutMs: PUBLISH_TIMEOUT_MS });
-  const publisher = new LinePublisher(bus, interruption);
   const isStdin = file === '-';
   const progress = new Progress(call, isStdin ? undefined : (await stat(file)).size);
+  const note = (line: string) => {
+    progress.clear();
+    call.note(line);
+  };
+  const waiting = { bus, url: call.target().url, timeoutMs: PUBLISH_TIMEOUT_MS };
+  const publisher = new LinePublisher(bus, interruption, () => sayIfRepeated(waiting, note));
   const lines = isStdin ? call.streams.stdin : createReadStream(file, { highWaterMark: 1024 * 1024 });
   interruption.addEventListener('abort', () => {
     progress.clear();

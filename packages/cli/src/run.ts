@@ -109,6 +109,7 @@ function fits({ args }: Command, given: number): boolean {
 function callOf(args: string[], options: Call['options'], surroundings: Surroundings): Call {
   const { env, folder, interruption, stdin, stdout, stderr } = surroundings;
   const text = (name: string) => options[name] as string | undefined;
+  const note = (line: string) => void stderr.write(`${line}\n`);
   let at: Target | undefined;
   const target = () => {
     if (at) return at;
@@ -127,7 +128,7 @@ function callOf(args: string[], options: Call['options'], surroundings: Surround
     connect({ timeoutMs = CALL_TIMEOUT_MS } = {}) {
       const { secret, ...rest } = target();
       const bus = new Bus({ ...rest, ...(secret && { secret }), timeoutMs });
-      sayIfRepeated({ bus, url: rest.url, timeoutMs }, stderr);
+      sayIfRepeated({ bus, url: rest.url, timeoutMs }, note);
       return bus;
     },
     print(value, lines) {
@@ -135,7 +136,7 @@ function callOf(args: string[], options: Call['options'], surroundings: Surround
         if (value !== undefined) stdout.write(`${jsonOf(value)}\n`);
       } else for (const line of lines) stdout.write(`${line}\n`);
     },
-    note: (line) => void stderr.write(`${line}\n`),
+    note,
   };
 }
 

@@ -303,6 +303,34 @@ test('pub says after a second that the bus to which it sends a file cannot be re
   await until(() => /cannot be reached \(.*ECONNREFUSED.*\); trying again, for 120 s in all\n$/.test(stderr));
 });
 
+test('pub says each time that the bus to which it sends a growing file does not take it for the moment', async (t) => {
+  const router = await bus.receiver(t);
+  router.usual = answer.status(503);
+  const { origin } = new URL(router.callback);
+  const publishing = terminal.start(`pub orders --ndjson - -b ${origin} -t shop`.split(' '));
+  t.after(() => publishing.kill('SIGKILL'));
+  let stderr = '';
+  publishing.stderr.on('data', (text) => (stderr += text));
+  const said = `${origin} answers 503; trying again, for 120 s in all\n`;
+  const publish = () => publishing.stdin.write('{"type":"noop","url":"https://shop.example.com/1"}\n');
+  publish();
+  await until(() => stderr === said);
+  router.usual = answer.status(204);
+  await until(() => router.events.length === 1);
+  router.usual = answer.status(503);
+  publish();
+  await until(() => stderr === said.repeat(2));
+  router.usual = answer.status(204);
+  await until(() => router.events.length === 2);
+  // A client that publishes faster than its rate is told so only once.
+  for (const n of [3, 4]) {
+    router.answers(answer.status(429, { 'retry-after': '2' }));
+    publish();
+    await until(() => router.events.length === n);
+    assert.equal(stderr, `${said.repeat(2)}${said.replace('503', '429')}`);
+  }
+});
+
 test('pub takes the words of the API too', async (t) => {
   const { topic, receiver } = await bus.scene(t);
   const shop = await client('shop');
