@@ -22,6 +22,9 @@ export interface DirtyStore {
  */
 export class DirtyMap {
   readonly #store: DirtyStore;
+  #running: Promise<number> | undefined;
+  /** The sweep that begins when the running one has ended. */
+  #next: Promise<number> | undefined;
 
   constructor(store: DirtyStore = new MemoryDirtyStore()) {
     this.#store = store;
@@ -42,8 +45,25 @@ export class DirtyMap {
    * Calls `handle` for each dirty URL, one after the other. If `handle` resolves, the URL is clean, unless another
    * event came meanwhile. If `handle` throws, the URL stays dirty, and `sweep` throws AggregateError at the end.
    * Returns the number of handled URLs.
+   *
+   * Only one sweep runs at a time. All calls during a sweep share the next one, which begins after it, with the `handle`
+   * of the first of them. If two sweeps handled a URL at once, the slower one could store what it had read over the
+   * newer data that the other had stored.
    */
-  async sweep(handle: (url: string) => Promise<void> | void): Promise<number> {
+  sweep(handle: (url: string) => Promise<void> | void): Promise<number> {
+    this.#next ??= this.#sweepNext(handle);
+    return this.#next;
+  }
+
+  async #sweepNext(handle: (url: string) => Promise<void> | void): Promise<number> {
+    // If the running sweep fails, its own caller gets the error.
+    await this.#running?.catch(() => {});
+    this.#next = undefined;
+    this.#running = this.#sweepNow(handle);
+    return this.#running;
+  }
+
+  async #sweepNow(handle: (url: string) => Promise<void> | void): Promise<number> {
     const tried = new Set<string>();
     const errors: unknown[] = [];
     for (;;) {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { setImmediate as turn } from 'node:timers/promises';
 import { TestStore } from '../../../harness/redis/store.ts';
 import { until } from '../../../harness/until.ts';
 import {
@@ -139,6 +140,35 @@ for (const [kind, open] of [
   ['Redis', () => new RedisDirtyStore(send, { key: 'search:dirty' })],
 ] as const) {
   describe(`a map of dirty URLs in ${kind}`, () => {
+    test('has one sweep at a time, so that none stores what an earlier one has read over newer data', async () => {
+      const map = new DirtyMap(open());
+      const mark = map.handler();
+      let [source, copy] = ['old', ''];
+      const held = Promise.withResolvers<void>();
+      const reading = Promise.withResolvers<void>();
+      await mark([event('a', 1)], DELIVERY);
+      const first = map.sweep(async () => {
+        const read = source;
+        reading.resolve();
+        await held.promise;
+        copy = read;
+      });
+      await reading.promise;
+      source = 'new';
+      await mark([event('a', 2)], DELIVERY);
+      let calls = 0;
+      const later = [1, 2, 3].map(() =>
+        map.sweep(() => {
+          calls++;
+          copy = source;
+        }),
+      );
+      await turn();
+      held.resolve();
+      await Promise.all([first, ...later]);
+      assert.deepEqual({ copy, calls, left: await map.count() }, { copy: 'new', calls: 1, left: 0 });
+    });
+
     test('hands out each URL once, and keeps what failed', async () => {
       const map = new DirtyMap(open());
       const mark = map.handler();
@@ -168,7 +198,8 @@ for (const [kind, open] of [
     });
 
     test('keeps a URL whose next event has the same time or an earlier one, also if two sweep it', async () => {
-      const map = new DirtyMap(open());
+      const store = open();
+      const [map, other] = [new DirtyMap(store), new DirtyMap(store)];
       const mark = map.handler();
       for (const t of [1000, 0]) {
         await mark([event('a', 1000)], DELIVERY);
@@ -178,7 +209,7 @@ for (const [kind, open] of [
         assert.equal(await map.count(), 1, `after an event of ${t}`);
       }
       await map.sweep(async () => {
-        await map.sweep(() => {});
+        await other.sweep(() => {});
         await mark([event('a', 1000)], DELIVERY);
       });
       assert.equal(await map.count(), 1);
