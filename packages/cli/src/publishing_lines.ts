@@ -57,7 +57,7 @@ class LinePublisher {
         // After 413, the next request has half as many lines. MAX_LINES can be too many for a topic with many
         // subscribers, for delayed events, and for a router in front of the bus that limits the bytes.
         if (error.status !== 413 || to - from === 1)
-          throw new Failure(error.code, refusalOf(error, part.numbers));
+          throw new Failure(error.code, refusalOf(error, part.numbers), { cause: error });
         this.#maxLines = Math.ceil((to - from) / 2);
         continue;
       } finally {
@@ -133,11 +133,16 @@ export async function publishLines(call: Call, file: string): Promise<void> {
 /** Returns an error that says how many events are stored, so that the user can go on with the rest. */
 function failureOf(error: unknown, stored: number): unknown {
   const before = `${number(stored)} events before are stored`;
+  const failure = error instanceof Failure ? error.cause : error;
+  const mayBeDone =
+    failure instanceof ProblemError
+      ? failure.status >= 500
+      : failure instanceof TimeLimitError && failure.mayBeDone;
+  const more = mayBeDone ? ', and perhaps the next ones' : '';
   if (error instanceof Error && error.name === 'AbortError')
     return new Failure('interrupted', `not all lines were sent (${before})`);
-  if (error instanceof Failure) return new Failure(error.code, `${error.message} (${before})`);
+  if (error instanceof Failure) return new Failure(error.code, `${error.message} (${before}${more})`);
   if (!(error instanceof RoutemasterError)) return error;
-  const more = error instanceof TimeLimitError && error.mayBeDone ? ', and perhaps the next ones' : '';
   return new Failure(error.code, `${error.message} (${before}${more})`, { cause: error.cause });
 }
 

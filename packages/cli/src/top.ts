@@ -46,7 +46,9 @@ export async function top(call: Call): Promise<void> {
   }
   streams.stdout.write(ENTER);
   const complain = (error: Error) => {
-    const text = `the bus does not answer, trying again: ${textOf(error.message)}`;
+    // The line may be cut off, so it begins with what is wrong, and not with the time limit.
+    const { message } = error.cause instanceof RoutemasterError ? error.cause : error;
+    const text = `the bus does not answer, trying again: ${textOf(message)}`;
     streams.stdout.write(`${HOME}${text.slice(0, widthOf(streams.stdout))}${CLEAR_LINE}`);
   };
   try {

@@ -86,7 +86,8 @@ export class TimeLimitError extends RoutemasterError {
 
   constructor(timeoutMs: number, { mayBeDone, cause }: { mayBeDone: boolean; cause: unknown }) {
     const why = cause instanceof Error ? `; the last attempt failed: ${cause.message}` : '';
-    super('time_limit', `not done within ${timeoutMs} ms${why}`, { cause });
+    const what = mayBeDone ? 'not known to be done' : 'not done';
+    super('time_limit', `${what} within ${timeoutMs} ms${why}`, { cause });
     this.mayBeDone = mayBeDone;
   }
 }

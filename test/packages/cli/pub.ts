@@ -236,6 +236,15 @@ test('pub says how many events of a file are stored, also if the connection fail
   assert.equal(status, 2);
 });
 
+test('pub says that more events of a file are perhaps stored if the bus fails', async (t) => {
+  const router = await bus.receiver(t);
+  router.answers(answer.status(500));
+  const line = `pub orders --ndjson - -b ${new URL(router.callback).origin} -t shop`;
+  const { stderr, status } = await terminal.rtm(line, { stdin: '{}' });
+  assert.match(stderr, /^http_500: .* \(0 events before are stored, and perhaps the next ones\)\n$/);
+  assert.equal(status, 2);
+});
+
 test('pub says how many events of a file are stored if Ctrl-C ends it', async (t) => {
   const shop = await client('shop');
   const publishing = terminal.start(`pub interrupted --ndjson - ${shop.options}`.split(' '));

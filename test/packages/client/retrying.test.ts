@@ -131,12 +131,17 @@ test('a time limit ends a publish, and says whether it may be done', async () =>
   await assert.rejects(web.client({ timeoutMs: 1000 }).updated('orders', URL), (error) => {
     assert.ok(error instanceof TimeLimitError);
     assert.deepEqual([error.code, error.mayBeDone], ['time_limit', false]);
+    assert.match(error.message, /^not done within 1000 ms; /);
     assert.ok(error.cause instanceof StorageFullError);
     return true;
   });
   web.answers(hang);
   const late = web.client({ timeoutMs: 150 }).updated('orders', URL);
-  await assert.rejects(late, (error) => error instanceof TimeLimitError && error.mayBeDone);
+  await assert.rejects(late, (error) => {
+    assert.ok(error instanceof TimeLimitError && error.mayBeDone);
+    assert.equal(error.message, 'not known to be done within 150 ms');
+    return true;
+  });
 });
 
 test('an event that was given up as certainly not done is not sent with the others of its group', async () => {
