@@ -35,17 +35,48 @@ export interface Progress {
 type End = (errorFor: (progress: Progress) => unknown) => void;
 
 /**
- * The deadlines of the running calls, by signal. This file adds only one listener to a signal, for all calls with this
- * signal. If each call added its own, Node 20 would warn of signals with more than ten listeners, and adding and
- * removing n listeners would take time in proportion to n².
+ * The running calls with the same signal. They share one listener. If each call added its own, Node 20 would warn of
+ * signals with more than ten listeners, and adding and removing n listeners would take time in proportion to n².
  */
-const CALLS = new WeakMap<AbortSignal, Set<Deadline>>();
+class CallsOfSignal {
+  static readonly #known = new WeakMap<AbortSignal, CallsOfSignal>();
+  readonly #signal: AbortSignal;
+  readonly #calls = new Set<Deadline>();
+
+  static of(signal: AbortSignal): CallsOfSignal {
+    const known = CallsOfSignal.#known.get(signal) ?? new CallsOfSignal(signal);
+    CallsOfSignal.#known.set(signal, known);
+    return known;
+  }
+
+  private constructor(signal: AbortSignal) {
+    this.#signal = signal;
+  }
+
+  add(call: Deadline): void {
+    if (this.#calls.size === 0) this.#signal.addEventListener('abort', this.#abort);
+    this.#calls.add(call);
+  }
+
+  /**
+   * Removes the listener with the last call. Node keeps a signal of `AbortSignal.any` in memory while it has a listener
+   * and is not aborted, so a listener that stayed would cost 1.3 KB for each call with a signal of its own.
+   */
+  delete(call: Deadline): void {
+    if (!this.#calls.delete(call) || this.#calls.size > 0) return;
+    this.#signal.removeEventListener('abort', this.#abort);
+  }
+
+  readonly #abort = () => {
+    for (const call of this.#calls) call.abort(this.#signal.reason);
+  };
+}
 
 /** Ends a call once: at its time limit, or when the signal of its caller is aborted. After `clear`, does nothing. */
 export class Deadline {
   readonly #end: End;
   readonly #timer: NodeJS.Timeout;
-  readonly #ofSignal: Set<Deadline> | undefined;
+  readonly #ofSignal: CallsOfSignal | undefined;
 
   /** Throws the reason of a signal that is already aborted, and RangeError for a time limit that is not allowed. */
   constructor(timeoutMs: number, signal: AbortSignal | undefined, end: End) {
@@ -56,7 +87,7 @@ export class Deadline {
       this.clear();
       end(({ mayBeDone, lastFailure: cause }) => new TimeLimitError(timeoutMs, { mayBeDone, cause }));
     }, timeoutMs);
-    this.#ofSignal = signal && callsOf(signal);
+    this.#ofSignal = signal && CallsOfSignal.of(signal);
     this.#ofSignal?.add(this);
   }
 
@@ -75,16 +106,4 @@ export class Deadline {
 export function refuseWrongTimeLimit(timeoutMs: number): void {
   if (!(timeoutMs > 0 && timeoutMs <= MAX_TIMEOUT_MS))
     throw new RangeError(`timeoutMs must be more than 0 and at most ${MAX_TIMEOUT_MS}, not ${timeoutMs}`);
-}
-
-function callsOf(signal: AbortSignal): Set<Deadline> {
-  const known = CALLS.get(signal);
-  if (known) return known;
-  const calls = new Set<Deadline>();
-  CALLS.set(signal, calls);
-  const abort = () => {
-    for (const call of calls) call.abort(signal.reason);
-  };
-  signal.addEventListener('abort', abort, { once: true });
-  return calls;
 }

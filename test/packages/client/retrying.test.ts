@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { getEventListeners } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createServer as createProxy, setGlobalProxyFromEnv } from 'node:http';
 import { createServer } from 'node:https';
@@ -223,6 +224,20 @@ test('thousands of calls may share a signal', async () => {
   const { signal } = new AbortController();
   await Promise.all(Array.from({ length: 2000 }, () => bus.updated('orders', URL, { signal })));
   assert.deepEqual(warnings, []);
+});
+
+test('calls leave no listener on their signal, since Node would keep a signal of AbortSignal.any for it', async () => {
+  const web = await ScriptedWeb.start();
+  const bus = web.client();
+  const signal = AbortSignal.any([new AbortController().signal]);
+  const listeners = () => getEventListeners(signal, 'abort').length;
+  for (const round of [1, 2]) {
+    web.answers(say(404));
+    const calls = [bus.updated('orders', URL, { signal }), bus.topic('orders', { signal })];
+    assert.equal(listeners(), 1, `round ${round}`);
+    await Promise.allSettled(calls);
+    assert.equal(listeners(), 0, `round ${round}`);
+  }
 });
 
 test('a time limit that outlasts idempotency keys is refused', async () => {
