@@ -20,7 +20,10 @@ export function onlyNewest<Data>(store: NewestStore, handler: Handler<Data>): Ha
     const newest = new Map<string, ReceivedEvent<Data>>();
     for (const event of events) {
       const before = newest.get(event.url);
-      if (!before || event.t >= before.t) newest.set(event.url, event);
+      if (before && event.t < before.t) continue;
+      // Deleted first, so that `handler` gets the events in their order.
+      newest.delete(event.url);
+      newest.set(event.url, event);
     }
     const known = await store.read([...newest.keys()]);
     const news = [...newest.values()].filter(

@@ -76,7 +76,7 @@ for (const [kind, store] of [
       const seen: string[] = [];
       const handler = onlyNewest(store, (events) => void seen.push(...events.map(({ id }) => id)));
       await handler([event('a', 10), event('b', 5), event('a', 12), event('a', 11)], DELIVERY);
-      assert.deepEqual(seen.splice(0).toSorted(), ['a@12', 'b@5']);
+      assert.deepEqual(seen.splice(0), ['b@5', 'a@12'], 'in their order');
       await handler([event('a', 12), event('b', 6), event('b', 4)], DELIVERY);
       assert.deepEqual(seen.splice(0), ['b@6']);
       // A handler around this one may pass on only some of its events, or none.
