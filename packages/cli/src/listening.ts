@@ -9,7 +9,7 @@ import { type Call, Failure, numberOption, textOption, UsageError } from './comm
 import { jsonText, parseJson } from './long_numbers.ts';
 import { subscriptionOf, withoutPublisher } from './subscriptions.ts';
 import { eventLine } from './tables.ts';
-import { causeOf } from './unanswered.ts';
+import { causeOf, mayBeDone } from './unanswered.ts';
 
 /** The default port of `rtm listen` and of `bin/receive`. `bin/start` makes its bus allow callbacks on this port. */
 const PORT = 9292;
@@ -110,9 +110,7 @@ async function whileSubscribed(bus: Routemaster, token: string, signal: AbortSig
  * callback that rtm has chosen (`chosen`), the error also says what the user can do.
  */
 function adviseOn(chosen: string | undefined, error: RoutemasterError): never {
-  const mayBeDone =
-    error instanceof ProblemError ? error.status >= 500 : 'mayBeDone' in error && error.mayBeDone;
-  if (mayBeDone) throw new Failure(error.code, error.message + MAY_BE_LEFT, { cause: error.cause });
+  if (mayBeDone(error)) throw new Failure(error.code, error.message + MAY_BE_LEFT, { cause: error.cause });
   if (chosen === undefined || error.code !== 'bad_callback') throw error;
   const advice = 'give a --port that the bus allows, or by --callback a URL that leads there, as of a tunnel';
   throw new Failure(error.code, `${error.message}; the callback was ${chosen}: ${advice}`);

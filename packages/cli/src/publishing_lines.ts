@@ -1,7 +1,7 @@
 import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { addAbortSignal } from 'node:stream';
-import { ProblemError, RoutemasterError, TimeLimitError } from '@routemaster/client';
+import { ProblemError, RoutemasterError } from '@routemaster/client';
 import type { Bus } from './bus.ts';
 import { type Call, Failure } from './command.ts';
 import { type Chunk, chunksOf, MAX_LINES } from './event_lines.ts';
@@ -9,6 +9,7 @@ import { sayIfRepeated } from './patience.ts';
 import { Progress } from './progress.ts';
 import { noteNoSubscriber } from './subscriptions.ts';
 import { number } from './tables.ts';
+import { mayBeDone } from './unanswered.ts';
 
 /**
  * Factor by which the maximum number of lines in a request grows after each accepted request. A request that is too
@@ -133,12 +134,7 @@ export async function publishLines(call: Call, file: string): Promise<void> {
 /** Returns an error that says how many events are stored, so that the user can go on with the rest. */
 function failureOf(error: unknown, stored: number): unknown {
   const before = `${number(stored)} events before are stored`;
-  const failure = error instanceof Failure ? error.cause : error;
-  const mayBeDone =
-    failure instanceof ProblemError
-      ? failure.status >= 500
-      : failure instanceof TimeLimitError && failure.mayBeDone;
-  const more = mayBeDone ? ', and perhaps the next ones' : '';
+  const more = mayBeDone(error instanceof Failure ? error.cause : error) ? ', and perhaps the next ones' : '';
   if (error instanceof Error && error.name === 'AbortError')
     return new Failure('interrupted', `not all lines were sent (${before})`);
   if (error instanceof Failure) return new Failure(error.code, `${error.message} (${before}${more})`);

@@ -1,5 +1,11 @@
-import { ClientNotFoundError, type Routemaster, SubscriberNotFoundError } from '@routemaster/client';
+import {
+  ClientNotFoundError,
+  type Routemaster,
+  type RoutemasterError,
+  SubscriberNotFoundError,
+} from '@routemaster/client';
 import { type Call, collect, Failure, numberOption, textOption, UsageError } from './command.ts';
+import { mayBeDone } from './unanswered.ts';
 
 /**
  * Creates a client. Without --json, prints its token alone on stdout, as scripts for the Ruby tool `rtm` expect. The
@@ -7,7 +13,13 @@ import { type Call, collect, Failure, numberOption, textOption, UsageError } fro
  */
 export async function addToken(call: Call): Promise<void> {
   const [name = '', token] = call.args;
-  const client = await call.connect().createClient({ name, token, ...limitsIn(call) });
+  const creating = call.connect().createClient({ name, token, ...limitsIn(call) });
+  const client = await creating.catch(
+    adviseIfPerhapsDone(
+      'the client may have been created, and its secret is lost then: rtm token list shows it, and rtm token del ' +
+        'removes it',
+    ),
+  );
   call.print(client, [client.token]);
   if (client.secret !== undefined && !call.options.json) {
     call.note(`secret: ${client.secret} (shown only this once)`);
@@ -104,6 +116,23 @@ export async function rotateSecret(call: Call): Promise<void> {
   const [token = ''] = call.args;
   const rotation = { grace: numberOption(call, 'grace'), secret_at: numberOption(call, 'secret-at') };
   const bus = call.connect();
-  const answer = await bus.rotateSecret(token, rotation).catch(adviseOn(bus, token));
+  const rotating = bus.rotateSecret(token, rotation).catch(adviseOn(bus, token));
+  const answer = await rotating.catch(
+    adviseIfPerhapsDone(
+      'the secret may have been replaced: see secret_at in rtm token list --json before you rotate it again, which ' +
+        'would end at once the secret that the client still uses',
+    ),
+  );
   call.print(answer, [answer.secret]);
+}
+
+/**
+ * Returns a handler for the errors of a call that must not simply be made again. If the bus may have done the call, the
+ * error also says this advice.
+ */
+function adviseIfPerhapsDone(advice: string): (error: RoutemasterError) => never {
+  return (error) => {
+    if (!mayBeDone(error)) throw error;
+    throw new Failure(error.code, `${error.message}; ${advice}`, { cause: error.cause });
+  };
 }

@@ -1,3 +1,11 @@
+import { ConnectionError, ProblemError, TimeLimitError } from '@routemaster/client';
+
+/** Returns true if a call failed with this error, but the bus may have done what the call asked for. */
+export function mayBeDone(error: unknown): boolean {
+  if (error instanceof ProblemError) return error.status >= 500;
+  return (error instanceof ConnectionError || error instanceof TimeLimitError) && error.mayBeDone;
+}
+
 export const NO_TLS = 'what answers there does not speak TLS, but perhaps plain http';
 
 /** Returns the reason why a request got no answer. `error` is what `fetch`, a socket or the client library threw. */

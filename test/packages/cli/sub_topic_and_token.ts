@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
 import { test } from 'node:test';
+import { listenLocally } from '../../../harness/processes/ports.ts';
 import { until } from '../../../harness/until.ts';
 import { asRoot, bus, client } from './shared_bus.ts';
 import { silent, terminal } from './shared_terminal.ts';
@@ -158,4 +160,20 @@ test('a command for root says where the tokens and topics are, if it gets the na
   const noTopic = 'topic_not_found: there is no topic nothing; rtm topic list shows all topics\n';
   for (const command of [`topic give nothing ${token}`, 'topic del nothing'])
     assert.equal((await terminal.rtm(`${command} ${asRoot()}`)).stderr, noTopic);
+});
+
+test('token add and secret rotate say what may have been done if the answer is lost', async (t) => {
+  const web = createServer((_, response) => void response.socket?.destroy());
+  t.after(() => web.close());
+  const at = `-b 127.0.0.1:${await listenLocally(web)} -t x`;
+  const added = await terminal.rtm(`token add shop ${at}`);
+  assert.match(
+    added.stderr,
+    /^no_connection: .*; the client may have been created, .*: rtm token list shows it,/,
+  );
+  const rotated = await terminal.rtm(`secret rotate shop ${at}`);
+  assert.match(
+    rotated.stderr,
+    /^no_connection: .*; the secret may have been replaced: see secret_at in rtm token/,
+  );
 });
