@@ -36,6 +36,8 @@ export class Bus extends Routemaster {
   lastStatus: number | undefined;
   /** True if the user was told that calls are repeated. False again when the bus takes calls. */
   isTroubleTold = false;
+  /** True if a call that is refused for its rate (429) until its time limit is made again, however long that takes. */
+  outlastsRates = false;
 
   /**
    * Publishes an event, or an array of events. The JSON is sent unchanged, so long numbers keep all their digits.

@@ -21,8 +21,10 @@ export function sayIfRepeated({ bus, url, timeoutMs }: Waiting, note: (line: str
     if (bus.isTroubleTold) return;
     bus.isTroubleTold = true;
     const why = await trouble(bus, url);
+    const isOutlasted = bus.outlastsRates && bus.lastStatus === 429;
+    const limit = isOutlasted ? ' until it takes more' : `, for ${timeoutMs / 1000} s in all`;
     if (why === undefined) bus.isTroubleTold = false;
-    else note(`${url} ${why}; trying again, for ${timeoutMs / 1000} s in all`);
+    else note(`${url} ${why}; trying again${limit}`);
   }, SILENT_MS).unref();
   return () => clearTimeout(timer);
 }

@@ -1,7 +1,7 @@
 import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { addAbortSignal } from 'node:stream';
-import { ProblemError, RoutemasterError } from '@routemaster/client';
+import { ProblemError, RoutemasterError, TimeLimitError } from '@routemaster/client';
 import type { Bus } from './bus.ts';
 import { type Call, Failure } from './command.ts';
 import { type Chunk, chunksOf, MAX_LINES } from './event_lines.ts';
@@ -23,7 +23,7 @@ const PUBLISH_TIMEOUT_MS = 120_000;
  * Posts lines of a file unchanged, many in one request. `publishAll` of the client library takes objects, so it would
  * write each line as JSON again, which costs CPU time.
  */
-class LinePublisher {
+export class LinePublisher {
   /** Number of lines in the request under way. */
   sending = 0;
   readonly #bus: Bus;
@@ -41,7 +41,8 @@ class LinePublisher {
   /**
    * Posts the lines of a chunk in their order. Calls `stored` after each accepted request. If a chunk is too large for
    * the bus, it becomes several requests. After an interruption, no further request begins. Throws Failure if the bus
-   * refuses a request; no event of that request is stored.
+   * refuses a request; no event of that request is stored. A request that is refused for the client's rate is made
+   * again, however long that takes: at 50 events a second, the bus takes the next request 200 s after one of 10,000.
    */
   async post(topic: string, { lines, numbers, bytes }: Chunk, stored: (part: Chunk) => void): Promise<void> {
     for (let from = 0; from < lines.length; ) {
@@ -54,6 +55,7 @@ class LinePublisher {
       try {
         await this.#bus.publishText(topic, `[${part.lines.join(',')}]`);
       } catch (error) {
+        if (isForRate(error)) continue;
         if (!(error instanceof ProblemError)) throw error;
         // After 413, the next request has half as many lines. MAX_LINES can be too many for a topic with many
         // subscribers, for delayed events, and for a router in front of the bus that limits the bytes.
@@ -83,6 +85,7 @@ export async function publishLines(call: Call, file: string): Promise<void> {
   // counted. A second Ctrl-C ends the process.
   const interruption = call.interruption();
   const bus = call.connect({ timeoutMs: PUBLISH_TIMEOUT_MS });
+  bus.outlastsRates = true;
   const isStdin = file === '-';
   const progress = new Progress(call, isStdin ? undefined : (await stat(file)).size);
   const note = (line: string) => {
@@ -129,6 +132,12 @@ export async function publishLines(call: Call, file: string): Promise<void> {
     `${number(stored)} events in ${seconds.toFixed(1)} s, ${number(rate)} a second`,
   ]);
   await noteNoSubscriber(call, bus, topic);
+}
+
+/** Returns true if a request was refused for the client's rate until its time limit, and has stored nothing. */
+function isForRate(error: unknown): boolean {
+  if (!(error instanceof TimeLimitError) || error.mayBeDone) return false;
+  return error.cause instanceof ProblemError && error.cause.status === 429;
 }
 
 /** Returns an error that says how many events are stored, so that the user can go on with the rest. */

@@ -336,8 +336,19 @@ test('pub says each time that the bus to which it sends a growing file does not 
     router.answers(answer.status(429, { 'retry-after': '2' }));
     publish();
     await until(() => router.events.length === n);
-    assert.equal(stderr, `${said.repeat(2)}${said.replace('503', '429')}`);
+    assert.equal(stderr, `${said.repeat(2)}${origin} answers 429; trying again until it takes more\n`);
   }
+});
+
+test('pub goes on with a file if the client has to wait for its rate longer than for a bus that is away', async (t) => {
+  const router = await bus.receiver(t);
+  const publish = () => terminal.run('impatient.ts', [new URL(router.callback).origin]);
+  const refused = (status: number) => answer.status(status, { 'retry-after': '1000' });
+  router.answers(refused(429));
+  assert.equal(await publish(), '{"n":1},{"n":2}');
+  assert.equal(router.deliveries.length, 2);
+  router.answers(refused(503));
+  assert.equal(await publish(), 'time_limit');
 });
 
 test('pub takes the words of the API too', async (t) => {

@@ -1,9 +1,12 @@
-import { type ChildProcess, fork, spawn } from 'node:child_process';
+import { type ChildProcess, execFile, fork, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after } from 'node:test';
+import { promisify } from 'node:util';
 import { compileCache, root } from '../../../harness/processes/command.ts';
+
+const execute = promisify(execFile);
 
 const MAIN = join(root, 'packages', 'cli', 'src', 'main.ts');
 const STAYING = join(import.meta.dirname, 'staying.ts');
@@ -40,6 +43,12 @@ export class Terminal {
       env: { ...this.#env, ...env },
       stdio: 'pipe',
     });
+  }
+
+  /** Runs a program of this folder, which uses the sources of `rtm`. Resolves with its output. */
+  async run(file: string, args: readonly string[]): Promise<string> {
+    const program = [CONDITION, join(import.meta.dirname, file), ...args];
+    return (await execute(process.execPath, program, { env: this.#env })).stdout;
   }
 
   /** Starts a command on a screen of 30 rows. Text written to its stdin arrives as if it were typed. */
