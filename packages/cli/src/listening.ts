@@ -7,7 +7,7 @@ import { ProblemError, type Routemaster, type RoutemasterError } from '@routemas
 import { createReceiver, type Delivery, MemoryStore, type ReceivedEvent } from '@routemaster/receiver';
 import { type Call, Failure, numberOption, textOption, UsageError } from './command.ts';
 import { jsonText, parseJson } from './long_numbers.ts';
-import { subscriptionOf, withoutPublisher } from './subscriptions.ts';
+import { type Subscription, subscriptionOf, withoutPublisher } from './subscriptions.ts';
 import { eventLine } from './tables.ts';
 import { causeOf, mayBeDone } from './unanswered.ts';
 
@@ -19,6 +19,8 @@ const CHECK_EVERY_MS = 5000;
 const REFUSED =
   'refused a delivery that is not for this subscription, but perhaps for another with a callback at this port; ' +
   'the bus sends it again later (said once)';
+/** Time within which the bus must say, at Ctrl-C, whose the client's subscription is. A user waits for it. */
+const LAST_CHECK_TIMEOUT_MS = 2000;
 const MAY_BE_LEFT = '; the subscription may be left: rtm sub del ends it';
 
 /**
@@ -76,7 +78,17 @@ export async function listen(call: Call): Promise<void> {
     await subscribing.catch((error) => adviseOn(given === undefined ? callback : undefined, error));
     call.note(`listening to ${call.args.join(', ')} at ${callback}; Ctrl-C ends`);
     if (hint !== undefined) call.note(hint);
-    await whileSubscribed(bus, token, interrupted);
+    const refuseOther = (found: Subscription | undefined) => {
+      // A bus of an earlier release may not show the `uuid`. It may show a callback that the user has given otherwise.
+      if (found?.uuid === undefined) return;
+      const isOwn = found.uuid === uuid && (given !== undefined || found.callback === callback);
+      if (!isOwn) throw replacedBy(found);
+    };
+    await whileSubscribed(bus, token, refuseOther, interrupted);
+    // Leaving would end the subscription of somebody else, and drop its events.
+    refuseOther(
+      await subscriptionOf(bus, token, { timeoutMs: LAST_CHECK_TIMEOUT_MS }).catch(() => undefined),
+    );
     await bus.leave().catch((error: RoutemasterError) => {
       const { code, message } = error;
       if (code === 'subscriber_not_found') throw error;
@@ -89,15 +101,26 @@ export async function listen(call: Call): Promise<void> {
   }
 }
 
+function replacedBy({ callback }: Subscription): Failure {
+  const what = `somebody else has subscribed with the same token, at ${callback}: that subscription stays`;
+  return new Failure('subscription_replaced', `${what}; make a client for listening with rtm token add`);
+}
+
 /**
- * Resolves when `signal` is aborted. Throws an error if the subscription has ended, or if the bus refuses the
- * client. Ignores other failures, because deliveries go on when the bus is back.
+ * Resolves when `signal` is aborted. Throws an error if the subscription has ended, if `refuseOther` throws one for it,
+ * or if the bus refuses the client. Ignores other failures, because deliveries go on when the bus is back.
  */
-async function whileSubscribed(bus: Routemaster, token: string, signal: AbortSignal): Promise<void> {
+async function whileSubscribed(
+  bus: Routemaster,
+  token: string,
+  refuseOther: (found: Subscription) => void,
+  signal: AbortSignal,
+): Promise<void> {
   while (await sleep(CHECK_EVERY_MS, true, { signal }).catch(() => false)) {
     try {
-      if (!(await subscriptionOf(bus, token, { signal })))
-        throw new Failure('subscriber_not_found', 'somebody else has ended the subscription');
+      const found = await subscriptionOf(bus, token, { signal });
+      if (!found) throw new Failure('subscriber_not_found', 'somebody else has ended the subscription');
+      refuseOther(found);
     } catch (error) {
       const isRefusal = error instanceof ProblemError && (error.status === 401 || error.status === 403);
       if (error instanceof Failure || isRefusal) throw error;

@@ -1,4 +1,4 @@
-import { type Calls, ForbiddenError, type Routemaster } from '@routemaster/client';
+import { type CallOptions, type Calls, ForbiddenError, type Routemaster } from '@routemaster/client';
 import { type Call, collect, Failure, numberOption, textOption } from './command.ts';
 import { members } from './tables.ts';
 import { adviseOn, hintOnToken } from './tokens.ts';
@@ -28,7 +28,7 @@ export async function addSubscription(call: Call): Promise<void> {
 export async function subscriptionOf(
   bus: Routemaster,
   token: string,
-  options: { signal?: AbortSignal } = {},
+  options: CallOptions = {},
 ): Promise<Subscription | undefined> {
   // Root and viewers see the subscriptions of all clients. So does any client if the bus answers as the Ruby
   // Routemaster does.

@@ -276,3 +276,19 @@ test('listen says that its subscription may be left if it does not learn whether
   assert.match(stderr, /^http_500: .*; the subscription may be left: rtm sub del ends it\n$/);
   assert.equal(status, 2);
 });
+
+test('listen does not end a subscription that has replaced its own, as of the service with this token', async (t) => {
+  const { callback } = await bus.receiver(t);
+  for (const isAtOnce of [true, false]) {
+    const service = await client('service');
+    const { listening, stderr } = await listen(t, 'replaced', service.options);
+    const closed = once(listening, 'close');
+    await terminal.rtm(`sub add ${callback} replaced --uuid my-password ${service.options}`);
+    // Otherwise it finds out by itself within some seconds.
+    if (isAtOnce) listening.kill('SIGINT');
+    assert.deepEqual(await closed, [2, null]);
+    assert.match(stderr(), /\nsubscription_replaced: .* has subscribed with the same token, at http:/);
+    const { stdout } = await terminal.rtm(`sub list --json ${service.options}`);
+    assert.equal(JSON.parse(stdout)[0]?.callback, callback);
+  }
+});
