@@ -5,10 +5,9 @@ type Commands = readonly Command[];
 /** Prints a script by which a shell completes commands and their options. */
 export async function printCompletion(call: Call, commands: Commands, common: object): Promise<void> {
   const [shell = ''] = call.args;
-  const shells: Record<string, typeof bash> = { bash, zsh, fish };
-  const script = shells[shell]?.(commands, Object.keys(common));
-  if (script === undefined)
-    throw new UsageError(`There is completion for bash, zsh and fish, not for ${shell}`);
+  const write = new Map(Object.entries({ bash, zsh, fish })).get(shell);
+  if (!write) throw new UsageError(`There is completion for bash, zsh and fish, not for ${shell}`);
+  const script = write(commands, Object.keys(common));
   call.print({ script }, [script]);
 }
 

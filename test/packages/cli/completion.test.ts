@@ -30,6 +30,12 @@ before(async () => {
     writeFileSync(path(shell), (await terminal.rtmAlone(`completion ${shell}`)).stdout);
 });
 
+test('another shell is refused, whatever its name', async () => {
+  const { stderr, status } = await terminal.rtmAlone('completion constructor');
+  assert.match(stderr, /There is completion for bash, zsh and fish, not for constructor/);
+  assert.equal(status, 1);
+});
+
 describe('bash completes', { skip: missing('bash') ?? false }, () => {
   for (const [typed, words] of COMPLETED) {
     test(typed, async () => {
