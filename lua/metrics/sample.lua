@@ -41,15 +41,33 @@ local function begin(history, slot, figures)
   redis.call('PEXPIRE', history, EXPIRY_MS)
 end
 
+local function entry_at(history, index)
+  local packed = redis.call('LINDEX', history, index)
+  return packed and cmsgpack.unpack(packed)
+end
+
+-- Returns the last entry of a history. If Redis's clock was set back, the last entries may be of later slots than the
+-- present one. These are removed: otherwise the history would get no entry until the clock has caught up with them.
+local function last_entry(history, slot)
+  local last = entry_at(history, -1)
+  if not last or last[1] <= slot then return last end
+  local length = redis.call('LLEN', history)
+  -- A binary search: all entries before `first` are of the present slot or earlier, and those from `later` on are not.
+  local first, later = 0, length - 1
+  while first < later do
+    local middle = math.floor((first + later) / 2)
+    if entry_at(history, middle)[1] > slot then later = middle else first = middle + 1 end
+  end
+  redis.call('RPOP', history, length - later)
+  return entry_at(history, -1)
+end
+
 -- Appends figures about a topic, a subscriber or the bus to a history, which keeps its last `kept` entries. `slot` is
 -- the number of the present time slot; a history gets at most one entry in a slot. With `may_skip`, figures that equal
 -- those of the last entry are not appended. Returns the number of appended entries, 0 or 1.
 local function append(history, kept, slot, figures, may_skip)
-  local last = redis.call('LINDEX', history, -1)
-  if last then
-    local entry = cmsgpack.unpack(last)
-    if entry[1] >= slot or (may_skip and same(entry, figures)) then return 0 end
-  end
+  local last = last_entry(history, slot)
+  if last and (last[1] == slot or (may_skip and same(last, figures))) then return 0 end
   redis.call('RPUSH', history, cmsgpack.pack({ slot, unpack(figures) }))
   redis.call('LTRIM', history, -kept, -1)
   redis.call('PEXPIRE', history, EXPIRY_MS)

@@ -46,8 +46,11 @@ export function sampleJob(parts: { config: Config; partitions: Partitions; log: 
       census(partitions),
       readFullestMemory(partitions, config),
     ]);
-    const before = unpackStandings(found.standings);
-    const ofPartitions = totalsByPartition(partitions, counts, missing, before?.partitions);
+    const last = unpackStandings(found.standings);
+    const ofPartitions = totalsByPartition(partitions, counts, missing, last?.partitions);
+    // If Redis's clock was set back, the last sample has a later time than this one. The time between the two samples
+    // is then not known, and no rates can be calculated.
+    const before = last && last.atMs < found.nowMs ? last : undefined;
     const lost =
       ofPartitions?.filter((_, index) => missing.includes(partitions.all[index] as Partition)) ?? [];
     const figures = await figuresOf({ counts, lost, subscribers, memory });

@@ -14,6 +14,7 @@ import { Counters } from '../../src/metrics/counters.ts';
 import { History, STEPS } from '../../src/metrics/history.ts';
 import { Recorder } from '../../src/metrics/recorder.ts';
 import { seriesOf } from '../../src/metrics/series.ts';
+import { unpackStandings } from '../../src/metrics/standings.ts';
 import { Partitions } from '../../src/store/partitions.ts';
 
 const redis = new TestStore();
@@ -42,16 +43,19 @@ const figures = async (subject: string) => (await entries(subject)).map(([, ...r
 const subjects = async () =>
   (await redis.store.redis.keys(keyOf('*'))).map((key) => key.slice(keyOf('').length)).sort();
 
-/** Makes the last entries, and the standings, look a step older, as if time had passed. */
-async function wait(): Promise<void> {
+/**
+ * Makes the last entries, and the standings, look some steps older, as if time had passed; with negative `steps`, as if
+ * Redis's clock had been set back.
+ */
+async function wait(steps = 1): Promise<void> {
   const standings = redis.store.keys.standings();
   const { atMs, ...rest } = JSON.parse((await redis.store.redis.get(standings)) ?? '');
-  await redis.store.redis.set(standings, JSON.stringify({ ...rest, atMs: atMs - STEPS.fine.ms }));
+  await redis.store.redis.set(standings, JSON.stringify({ ...rest, atMs: atMs - steps * STEPS.fine.ms }));
   for (const key of await redis.store.redis.keys(`${redis.store.prefix}history:*`)) {
     const [slot = 0, ...rest] = decode(
       (await redis.store.redis.lindexBuffer(key, -1)) ?? Buffer.of(),
     ) as number[];
-    await redis.store.redis.lset(key, -1, Buffer.from(encode([slot - 1, ...rest])));
+    await redis.store.redis.lset(key, -1, Buffer.from(encode([slot - steps, ...rest])));
   }
 }
 
@@ -155,6 +159,46 @@ describe('a sample', () => {
     await redis.store.redis.del(...(await redis.store.redis.keys(`${redis.store.prefix}history:*`)));
     await sample({ ROUTEMASTER_HISTORY_SUBJECTS: '0' });
     assert.deepEqual(await subjects(), ['bus']);
+  });
+});
+
+describe('after Redis’s clock was set back', () => {
+  test('a sample replaces the entries that seem to be of a later time', async () => {
+    await sample();
+    await wait();
+    await count((recorder) => recorder.published('widgets', 3, 80));
+    await sample();
+    await wait(-100);
+    await count((recorder) => recorder.published('widgets', 4, 80));
+    await sample();
+    assert.deepEqual(await figures('topic:widgets'), [[2], [9]]);
+    assert.deepEqual(
+      (await figures('bus')).map(([published]) => published),
+      [2, 9],
+    );
+    const slots = (await entries('bus')).map(([slot]) => Number(slot));
+    assert.ok((slots[1] ?? 0) - (slots[0] ?? 0) <= 2, `entries of the slots ${slots}`);
+  });
+
+  test('a history of later entries alone begins anew', async () => {
+    await sample();
+    await wait(-100);
+    await count((recorder) => recorder.published('widgets', 4, 80));
+    await sample();
+    assert.deepEqual(await figures('topic:widgets'), [[6]]);
+    assert.equal((await new History(new Partitions(redis.store)).latest())?.figures.published, 6);
+  });
+
+  test('no rate is calculated from the time between the samples', async () => {
+    await sample();
+    await wait(-100);
+    await count((recorder) => recorder.published('widgets', 400, 80));
+    await sample();
+    const standings = unpackStandings((await redis.store.redis.get(redis.store.keys.standings())) ?? '');
+    assert.deepEqual(
+      standings?.topics.map(({ published, totalPublished }) => [published, totalPublished]),
+      [[0, 402]],
+    );
   });
 });
 
