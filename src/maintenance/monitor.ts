@@ -2,31 +2,32 @@ import type { Config } from '../config.ts';
 import type { Log } from '../log.ts';
 import { Datadog } from '../metrics/datadog.ts';
 import { collectFigures, type Figure } from '../metrics/figures.ts';
+import type { Partitions } from '../store/partitions.ts';
 import { sumOf } from '../sum.ts';
 import type { JobParts } from './job_parts.ts';
 
-type Send = (figures: readonly Figure[]) => Promise<void>;
+type Send = (collect: () => Promise<readonly Figure[]>) => Promise<void>;
 
 /** The `monitor` job: sends all figures of the bus to Datadog or the log, with the tags `env` and `app`. */
 export function monitorJob(
   parts: Pick<JobParts, 'config' | 'partitions' | 'publicNames' | 'log'>,
 ): () => Promise<void> {
   const { config, partitions, publicNames, log } = parts;
-  const send = senderOf(config, log);
-  return async () => {
-    if (!send) return;
+  const send = senderOf(config, partitions, log);
+  const bus = { env: config.environment, app: config.appName };
+  const collect = async () => {
     const figures = await collectFigures({ partitions, limits: config, publicNames, log });
-    const bus = { env: config.environment, app: config.appName };
-    await send(figures.map((figure) => ({ ...figure, tags: { ...figure.tags, ...bus } })));
+    return figures.map((figure) => ({ ...figure, tags: { ...figure.tags, ...bus } }));
   };
+  return async () => send?.(collect);
 }
 
-function senderOf(config: Config, log: Log): Send | undefined {
+function senderOf(config: Config, partitions: Partitions, log: Log): Send | undefined {
   if (config.metricService === 'prometheus') return undefined;
-  if (config.metricService === 'print') return async (figures) => logFigures(figures, log);
+  if (config.metricService === 'print') return async (collect) => logFigures(await collect(), log);
   const agent = { host: config.dogstatsdHost, port: config.dogstatsdPort };
-  const datadog = new Datadog(agent);
-  return (figures) => datadog.send(figures);
+  const datadog = new Datadog(agent, partitions);
+  return (collect) => datadog.send(collect);
 }
 
 /** Logs one line for each gauge, and one for each counter, with its sum over all partitions. */

@@ -4,8 +4,10 @@ import { slicesOf } from '../chunks.ts';
 import { StorageUnavailable } from '../errors.ts';
 import type { Arguments } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
+import type { Partitions } from '../store/partitions.ts';
 import { readPacked, type Tags } from './counter_hash.ts';
 import type { CounterFigure, Figure } from './figures.ts';
+import { isTotalOfRemoved } from './series.ts';
 
 /** Maximum size of a datagram, so that it fits into one Ethernet frame. Datadog's own clients use the same maximum. */
 const MAX_DATAGRAM_BYTES = 1432;
@@ -17,11 +19,11 @@ const MAX_TOTALS_PER_CALL = 1000;
 /** A counter's total that was last sent to Datadog (`to`), and the total that was sent before it (`from`). */
 type SentTotal = Arguments<'report'>['reports'][number];
 
-/**
- * Reads the totals that were last sent to Datadog. Resolves with a function that returns the total of a counter's
- * field, or 0 if none was sent. Throws StorageUnavailable.
- */
-export async function readReported(partition: Partition): Promise<(field: Buffer) => number> {
+/** Returns the total of a counter's field that was last sent to Datadog, or 0 if none was sent. */
+type Reported = (field: Buffer) => number;
+
+/** Reads the totals that were last sent to Datadog. Throws StorageUnavailable. */
+export async function readReported(partition: Partition): Promise<Reported> {
   const counts = new Map<string, number>();
   for (const [field, count] of await readPacked(partition, 'counters_reported'))
     counts.set(field.toString('latin1'), count);
@@ -44,21 +46,31 @@ export async function noteReported(partition: Partition, totals: readonly SentTo
  */
 export class Datadog {
   readonly #agent: { host: string; port: number };
+  readonly #partitions: Partitions;
   /** Totals that were sent to Datadog, and must still be stored in their partition. */
   readonly #sent = new Map<Partition, SentTotal[]>();
 
-  constructor(agent: { host: string; port: number }) {
+  constructor(agent: { host: string; port: number }, partitions: Partitions) {
     this.#agent = agent;
+    this.#partitions = partitions;
   }
 
-  async send(figures: readonly Figure[]): Promise<void> {
+  /** Sends the figures with which `collect` resolves. */
+  async send(collect: () => Promise<readonly Figure[]>): Promise<void> {
     await this.#note();
+    const { found } = await this.#partitions.reach(
+      async (partition) => [partition, await readReported(partition)] as const,
+    );
+    const before = new Map(found);
+    const figures = await collect();
     const lines: string[] = [];
     const sent: [Partition, SentTotal[]][] = [];
     const counters = figures.filter((figure) => figure.kind === 'counter');
     for (const [partition, its] of Map.groupBy(counters, (counter) => counter.partition)) {
       if (this.#sent.has(partition)) continue; // the totals sent last could not be stored yet
-      const grown = grownOf(its, await readReported(partition));
+      const reported = before.get(partition);
+      if (!reported) continue; // the partition could not be reached
+      const grown = grownOf(its, reported, await readReported(partition));
       lines.push(...grown.map(({ line }) => line));
       sent.push([partition, grown.map(({ sentTotal }) => sentTotal)]);
     }
@@ -81,13 +93,19 @@ export class Datadog {
   }
 }
 
-/** Returns, for each counter that has changed since it was last sent, the line to send and the total to store. */
-function grownOf(counters: readonly CounterFigure[], before: (field: Buffer) => number) {
+/**
+ * Returns, for each counter that has changed since it was last sent, the line to send and the total to store. `before`
+ * and `after` are the totals last sent, as they were before and after the counters were read. If a topic or subscriber
+ * was removed in between, its counters were added to totals (see `isTotalOfRemoved`), and so were their totals last
+ * sent. What was read of these counters may then not fit together, so they are left out until the next time.
+ */
+function grownOf(counters: readonly CounterFigure[], before: Reported, after: Reported) {
   return counters.flatMap(({ name, tags, value, field }) => {
-    const from = before(field);
-    if (value === from) return [];
+    const from = after(field);
+    if (value === from || from !== before(field)) return [];
     // A total below the last one that was sent shows that the counter began again from 0. So all of the total is
-    // growth.
+    // growth. But counters of what was removed never begin again: some of the counts may not be in their total yet.
+    if (value < from && isTotalOfRemoved(name, tags)) return [];
     const line = statsdLine(name, value > from ? value - from : value, 'c', tags);
     return { line, sentTotal: { field, from, to: value } };
   });

@@ -10,6 +10,7 @@ import { Datadog, datagrams, noteReported, readReported, statsdLine } from '../.
 import type { CounterFigure, Figure } from '../../src/metrics/figures.ts';
 import type { Arguments } from '../../src/store/contracts.ts';
 import type { Partition } from '../../src/store/partition.ts';
+import { Partitions } from '../../src/store/partitions.ts';
 
 const redis = new TestStore();
 let socket: Socket;
@@ -29,7 +30,8 @@ beforeEach(async () => {
 });
 
 const agent = () => ({ host: '127.0.0.1', port: socket.address().port });
-const worker = () => new Datadog(agent());
+const partitions = () => new Partitions(redis.store);
+const worker = () => new Datadog(agent(), partitions());
 
 const published = (value: number, topic = 'widgets'): CounterFigure => ({
   kind: 'counter',
@@ -43,7 +45,8 @@ const published = (value: number, topic = 'widgets'): CounterFigure => ({
 /** Sends figures. Resolves with the lines that arrived before the gauge `workers.count:<mark>`, which is sent last. */
 async function lines(sender: Datadog, figures: Figure[]): Promise<string[]> {
   const mark = Math.random();
-  await sender.send([...figures, { kind: 'gauge', name: 'workers.count', value: mark, tags: {} }]);
+  const gauge: Figure = { kind: 'gauge', name: 'workers.count', value: mark, tags: {} };
+  await sender.send(async () => [...figures, gauge]);
   const end = `routemaster.workers.count:${mark}|g`;
   await until(() => received.join('\n').endsWith(end));
   const all = received.join('\n').split('\n').slice(0, -1);
@@ -108,9 +111,16 @@ describe('counters', () => {
     ]);
   });
 
+  test('of all removed topics are not sent from 0 while they lack counts that were sent', async () => {
+    await lines(worker(), [published(50, '(removed)')]);
+    assert.deepEqual(await lines(worker(), [published(43, '(removed)')]), []);
+    assert.deepEqual(await lines(worker(), [published(52, '(removed)')]), [
+      'routemaster.events.published:2|c|#topic:(removed)',
+    ]);
+  });
+
   test('that were sent but not noted are noted the next time, and not sent again', async () => {
     let away = true;
-    const flaky = new Datadog(agent());
     const partition = {
       command: (ask: Parameters<Partition['command']>[0]) => redis.store.command(ask),
       scan: (next: Parameters<Partition['scan']>[0]) => redis.store.scan(next),
@@ -119,16 +129,25 @@ describe('counters', () => {
         return redis.store.run('report', args);
       },
     } as Partition;
-    await assert.rejects(flaky.send([{ ...published(5), partition }]), /away/);
+    const flaky = new Datadog(agent(), new Partitions(partition));
+    await assert.rejects(
+      flaky.send(async () => [{ ...published(5), partition }]),
+      /away/,
+    );
     await until(() => received.length === 1);
     received = [];
     away = false;
-    assert.deepEqual(await lines(flaky, [published(7)]), ['routemaster.events.published:2|c|#topic:widgets']);
+    assert.deepEqual(await lines(flaky, [{ ...published(7), partition }]), [
+      'routemaster.events.published:2|c|#topic:widgets',
+    ]);
   });
 
   test('that could not be sent are sent with the next report', async () => {
-    const nowhere = new Datadog({ host: 'no-such-host.invalid', port: 1 });
-    await assert.rejects(nowhere.send([published(5)]), { syscall: 'getaddrinfo' });
+    const nowhere = new Datadog({ host: 'no-such-host.invalid', port: 1 }, partitions());
+    await assert.rejects(
+      nowhere.send(async () => [published(5)]),
+      { syscall: 'getaddrinfo' },
+    );
     assert.deepEqual(await lines(worker(), [published(7)]), [
       'routemaster.events.published:7|c|#topic:widgets',
     ]);

@@ -92,7 +92,8 @@ describe('the counts of what is removed', () => {
       ...count,
       kind: 'counter' as const,
     }));
-    await new Datadog({ host: '127.0.0.1', port: 9 }).send(figures as Figure[]);
+    const datadog = new Datadog({ host: '127.0.0.1', port: 9 }, new Partitions(redis.store));
+    await datadog.send(async () => figures as Figure[]);
     await topics().remove('widgets');
     await subscribersIn(new Partitions(redis.store)).remove('alice');
     const sent = await raw.hgetall(keys.counters_reported());
