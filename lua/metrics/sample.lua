@@ -77,8 +77,10 @@ end
 local function append_sample(call, args, each, fine_slot, coarse_slot)
   local keys, part = call.keys, counters.subject(each)
   local subject = part or 'bus'
-  begin(keys.history_fine(subject), math.floor(args.before_ms / args.fine_ms), each.before)
-  begin(keys.history_coarse(subject), math.floor(args.before_ms / args.coarse_ms), each.before)
+  -- `before_ms` is by the clock of the control partition's Redis, which may be ahead of the clock of this Redis.
+  local before_ms = math.min(args.before_ms, call.now_ms)
+  begin(keys.history_fine(subject), math.floor(before_ms / args.fine_ms), each.before)
+  begin(keys.history_coarse(subject), math.floor(before_ms / args.coarse_ms), each.before)
   return append(keys.history_fine(subject), args.fine_kept, fine_slot, each.figures, part)
     + append(keys.history_coarse(subject), args.coarse_kept, coarse_slot, each.figures, part)
 end

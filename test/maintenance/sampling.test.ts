@@ -253,6 +253,14 @@ describe('a history that begins', () => {
     );
   });
 
+  test('begins with the last sample also if that was taken by a clock that is ahead', async () => {
+    const beforeMs = Number((await redis.store.redis.time())[0]) * 1000 + 5 * STEPS.fine.ms;
+    const kept = { fineMs: STEPS.fine.ms, fineKept: 9, coarseMs: STEPS.coarse.ms, coarseKept: 9 };
+    const samples = [{ topic: 'widgets', figures: [5], before: [2] }];
+    await redis.store.run('sample', { ...kept, beforeMs, samples });
+    assert.deepEqual((await figures('topic:widgets'))[0], [2]);
+  });
+
   test('has one entry if the last sample is not known', async () => {
     await sample();
     await redis.store.redis.del(redis.store.keys.standings());
