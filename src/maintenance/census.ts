@@ -3,7 +3,8 @@ import type { Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 
-export type CensusSubscriber = Reply<'census'>['subscribers'][number];
+type Page = Reply<'census'>;
+export type CensusSubscriber = Page['subscribers'][number];
 
 /**
  * The figures (queued events, health points and so on) of all subscribers at `nowMs`, except those in partitions that
@@ -16,27 +17,31 @@ interface Census {
   standings: string | undefined;
 }
 
+/** Reads the figures of about 100 subscribers, and in the control partition the `standings`. */
+export function firstPage(partition: Partition): Promise<Page> {
+  return partition.run('census', { place: '0' });
+}
+
 /**
- * Reads the figures of the subscribers in all partitions that answer. Throws if the control partition does not answer,
- * because only it has the `standings`.
+ * Reads the figures of the subscribers in all partitions that answer. `page` is the first page of the control
+ * partition. Throws if the control partition does not answer, because only it has the `standings`.
  */
-export async function census(partitions: Partitions): Promise<Census> {
-  const { found, missing } = await partitions.reach(censusOf);
+export async function census(partitions: Partitions, page: Page): Promise<Census> {
+  const { found, missing } = await partitions.reach(async (partition) =>
+    censusOf(partition, partition === partitions.control ? page : await firstPage(partition)),
+  );
   const [first] = found;
   if (!first || missing.includes(partitions.control))
     throw new StorageUnavailable(undefined, 'the control partition does not answer');
   return { ...first, subscribers: found.flatMap(({ subscribers }) => subscribers) };
 }
 
-/** Reads the figures of a partition's subscribers: those of about 100 subscribers in each script call. */
-async function censusOf(partition: Partition): Promise<Census> {
+/** Reads the figures of a partition's subscribers. One script call reads about 100 of them. */
+async function censusOf(partition: Partition, first: Page): Promise<Census> {
   const found = new Map<string, CensusSubscriber>();
-  let standings: string | undefined;
-  for (let place = '0'; ; ) {
-    const part = await partition.run('census', { place });
-    for (const subscriber of part.subscribers) found.set(subscriber.token, subscriber);
-    standings ??= part.standings;
-    place = part.place;
-    if (place === '0') return { subscribers: [...found.values()], nowMs: part.nowMs, standings };
+  for (let page = first; ; page = await partition.run('census', { place: page.place })) {
+    for (const subscriber of page.subscribers) found.set(subscriber.token, subscriber);
+    if (page.place === '0')
+      return { subscribers: [...found.values()], nowMs: page.nowMs, standings: first.standings };
   }
 }

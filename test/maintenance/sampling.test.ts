@@ -123,8 +123,19 @@ describe('a sample', () => {
     await commands.del(keys.subscriber('bob'), keyOf('subscriber:alice'));
   });
 
-  test('that is repeated within its step changes nothing', async () => {
+  test('is taken by one of the processes that queue the job', async () => {
     await sample();
+    const standings = () => redis.store.redis.get(redis.store.keys.standings());
+    const before = await standings();
+    await count((recorder) => recorder.published('widgets', 3, 80));
+    await sample();
+    assert.equal(await standings(), before);
+    assert.deepEqual(await figures('topic:widgets'), [[2]]);
+  });
+
+  test('that is repeated within its step changes no history', async () => {
+    await sample();
+    await redis.store.redis.del(redis.store.keys.standings());
     await sample();
     assert.ok((await entries('bus')).length <= 2);
     assert.equal((await entries('topic:widgets')).length, 1);
@@ -156,6 +167,7 @@ describe('a sample', () => {
     await count((recorder) => recorder.published('busier', 9, 80));
     await sample({ ROUTEMASTER_HISTORY_SUBJECTS: '1' });
     assert.deepEqual(await subjects(), ['bus', 'subscriber:alice', 'topic:busier']);
+    await wait();
     await redis.store.redis.del(...(await redis.store.redis.keys(`${redis.store.prefix}history:*`)));
     await sample({ ROUTEMASTER_HISTORY_SUBJECTS: '0' });
     assert.deepEqual(await subjects(), ['bus']);
