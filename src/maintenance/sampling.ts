@@ -69,15 +69,21 @@ export function sampleJob(parts: { config: Config; partitions: Partitions; log: 
     const topics = [...figures.topics].map(([name, { published }]): [string, number] => [name, published]);
     const reading = { atMs: found.nowMs, subscribers, totalsOf, topics, memory, partitions: ofPartitions };
     const beforeMs = before?.atMs ?? 0;
-    let standings: string | undefined = packStandings(standingsAt(reading, before));
-    // The sample of the whole bus is the first of `samples`, so it is stored first. If it came late, the history of the
-    // bus would have a gap. The history of a topic or subscriber has no gaps: if a sample is missing, the figures count
+    const packed = packStandings(standingsAt(reading, before));
+    const errors: unknown[] = [];
+    // The sample of the whole bus is the first of `samples`, so it is stored first, with the standings. If it came late,
+    // the history of the bus would have a gap. The history of a topic or subscriber has no gaps: if a sample is missing, the figures count
     // as unchanged.
     for (const [partition, its] of Map.groupBy(samples, (sample) => partitions.ofSubject(sample)))
-      for (const slice of slicesOf(its, SAMPLES_PER_CALL)) {
-        await partition.run('sample', { ...steps, standings, beforeMs, samples: slice });
-        standings = undefined;
+      try {
+        for (const slice of slicesOf(its, SAMPLES_PER_CALL)) {
+          const standings = slice[0] === samples[0] ? packed : undefined;
+          await partition.run('sample', { ...steps, standings, beforeMs, samples: slice });
+        }
+      } catch (error) {
+        errors.push(error);
       }
+    if (errors.length > 0) throw errors[0];
   };
 }
 

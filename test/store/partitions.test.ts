@@ -269,6 +269,31 @@ test('figures and history have what can be reached while the Redis of a partitio
   assert.equal(unpackStandings((await near.get(keys.standings())) ?? '')?.partitions?.length, 2);
 });
 
+test('a partition whose Redis refuses writes keeps no other one from its history', async (t) => {
+  const other = await PrivateRedis.during(t);
+  const { redis: refusing } = await openStore(other.url);
+  t.after(() => refusing.disconnect());
+  const on = (connection: typeof refusing, index: number) =>
+    new Partition(connection, { prefix: `{${index}}:`, index, hasOthers: true });
+  const near = redis.store.redis;
+  const thirds = new Partitions(on(near, 0), on(refusing, 1), on(near, 2));
+  thirds.ofTopic = (name) => thirds.all[name === 'refused' ? 1 : 2] as Partition;
+  const { log } = capturedLog();
+  const counters = new Counters(thirds, { flushIntervalMs: MINUTE_MS, log });
+  for (const [topic, events] of [
+    ['refused', 9],
+    ['taken', 1],
+  ] as const) {
+    await new Bus(() => thirds.ofTopic(topic)).publish('a', topic, ['e1']);
+    new Recorder(counters).published(topic, events, 100);
+  }
+  await counters.flush();
+  await refusing.config('SET', 'min-replicas-to-write', 1);
+  await assert.rejects(sampleJob({ config: CONFIG, partitions: thirds, log })(), StorageUnavailable);
+  const { keys } = thirds.ofTopic('taken');
+  assert.equal(await near.exists(keys.history_fine('topic:taken')), 1);
+});
+
 test('a sweep that ends a join of a client, whose change was cut off, deletes its dead letters', async () => {
   const partitions = Partitions.on(redis.store.redis, { partitions: 4 });
   const { control } = partitions;
