@@ -1,5 +1,7 @@
 import { repairCopies } from '../authentication/client_copies.ts';
 import { DeadLetters } from '../delivering/dead_letters/dead_letters.ts';
+import { isPassing } from '../errors.ts';
+import { failureOf, type Log } from '../log.ts';
 import { STEPS } from '../metrics/history.ts';
 import type { Partition } from '../store/partition.ts';
 import { Autodrop } from './autodrop.ts';
@@ -36,10 +38,11 @@ export function periodicJobs(parts: JobParts): PeriodicJob[] {
   // With several partitions some jobs run less often, so that an idle process sends fewer commands.
   const isAlone = partitions.all.length === 1;
   const sweepParts: PeriodicJob['run'][] = [];
-  if (partition !== partitions.control) sweepParts.push((signal) => repairClients(parts, signal));
+  if (partition !== partitions.control)
+    sweepParts.push(withOthers((signal) => repairClients(parts, signal), log));
   sweepParts.push(sweepJob(parts));
   const crossing = { partition, partitions, leaseMs: config.leaseMs };
-  if (!isAlone) sweepParts.push((signal) => sweepCrossing(crossing, signal));
+  if (!isAlone) sweepParts.push(withOthers((signal) => sweepCrossing(crossing, signal), log));
   // The job `monitor` runs only in the control partition, because it sends the figures of the whole bus.
   const sendsFigures = config.metricService !== 'prometheus' && partition === partitions.control;
   return [
@@ -81,6 +84,18 @@ async function runAll(parts: readonly PeriodicJob['run'][], signal: AbortSignal)
   const errors: unknown[] = [];
   for (const run of parts) await run(signal).catch((error: unknown) => errors.push(error));
   if (errors.length > 0) throw errors[0];
+}
+
+/**
+ * Returns a part of a sweep that needs other partitions too. While one of them fails, what it could not do is left to
+ * the next sweep. If it threw the error, the whole sweep would run again every second until that partition is back.
+ */
+function withOthers(run: PeriodicJob['run'], log: Log): PeriodicJob['run'] {
+  return (signal) =>
+    run(signal).catch((error: unknown) => {
+      if (!isPassing(error)) throw error;
+      log.warn(failureOf(error), 'a sweep cannot repair what partitions share; the next one tries again');
+    });
 }
 
 /**

@@ -1,3 +1,4 @@
+import { isPassing } from '../errors.ts';
 import { removeDoubles } from '../flow/triggers/moving_trigger.ts';
 import { packJob } from '../store/job.ts';
 import type { Partition } from '../store/partition.ts';
@@ -24,55 +25,83 @@ interface CrossingParts {
  */
 export async function sweepCrossing(parts: CrossingParts, signal: AbortSignal): Promise<void> {
   const walk = new Walk(parts.partition, signal, []);
-  await refreshMarksHere(walk, parts.partitions);
-  await refreshMarksElsewhere(walk, parts.partitions);
   await putOutboxJobs(walk, parts);
+  const crossing = new Crossing(walk, parts.partitions);
+  await crossing.refreshMarksHere();
+  await crossing.refreshMarksElsewhere();
   if (parts.partition === parts.partitions.control) await removeDoubles(parts.partitions);
+  if (crossing.error !== undefined) throw crossing.error;
 }
 
-/**
- * Corrects the marks of this partition's topics. A mark says how many subscribers a topic has in another partition. If
- * there are none any more, the mark is removed.
- */
-async function refreshMarksHere(walk: Walk, partitions: Partitions): Promise<void> {
-  const marks = new TopicMarks(partitions);
-  for await (const members of walk.members('topics')) {
-    const topics = members.map(String);
-    const texts = await walk.ask((redis, keys) =>
-      Promise.all(topics.map((topic) => walk.skippable(redis.hget(keys.topic(topic), 'elsewhere')))),
-    );
-    const marked = new Map<number, string[]>();
-    for (const [index, topic] of topics.entries())
-      for (const partition of marksIn(texts[index] ?? null).keys())
-        marked.set(partition, [...(marked.get(partition) ?? []), topic]);
-    for (const [index, names] of marked) {
-      const other = partitions.all[index];
-      if (other) await refresh(walk, marks, other, names);
+/** Corrects marks between one partition and all others. Skips the partitions that fail, as while their Redis is away. */
+class Crossing {
+  readonly #walk: Walk;
+  readonly #partitions: Partitions;
+  readonly #marks: TopicMarks;
+  readonly #failed = new Set<Partition>();
+  /** The first error of a partition that failed. */
+  error: unknown;
+
+  constructor(walk: Walk, partitions: Partitions) {
+    this.#walk = walk;
+    this.#partitions = partitions;
+    this.#marks = new TopicMarks(partitions);
+  }
+
+  /**
+   * Corrects the marks of this partition's topics. A mark says how many subscribers a topic has in another partition.
+   * If there are none any more, the mark is removed.
+   */
+  async refreshMarksHere(): Promise<void> {
+    const walk = this.#walk;
+    for await (const members of walk.members('topics')) {
+      const topics = members.map(String);
+      const texts = await walk.ask((redis, keys) =>
+        Promise.all(topics.map((topic) => walk.skippable(redis.hget(keys.topic(topic), 'elsewhere')))),
+      );
+      const marked = new Map<number, string[]>();
+      for (const [index, topic] of topics.entries())
+        for (const partition of marksIn(texts[index] ?? null).keys())
+          marked.set(partition, [...(marked.get(partition) ?? []), topic]);
+      for (const [index, names] of marked) {
+        const other = this.#partitions.all[index];
+        if (other) await this.#refresh(other, other, names);
+      }
     }
   }
-}
 
-/** Sets missing marks of topics that live in other partitions and have subscribers in this one. */
-async function refreshMarksElsewhere(walk: Walk, partitions: Partitions): Promise<void> {
-  const marks = new TopicMarks(partitions);
-  for await (const tokens of walk.members('subscribers')) {
-    const topics = await walk.ask((redis, keys) =>
-      Promise.all(
-        tokens.map((token) => walk.skippable(redis.smembers(keys.subscriber_topics(String(token))))),
-      ),
-    );
-    await refresh(walk, marks, walk.partition, [...new Set(topics.flatMap((names) => names ?? []))]);
+  /** Sets missing marks of topics that live in other partitions and have subscribers in this one. */
+  async refreshMarksElsewhere(): Promise<void> {
+    const walk = this.#walk;
+    for await (const tokens of walk.members('subscribers')) {
+      const topics = await walk.ask((redis, keys) =>
+        Promise.all(
+          tokens.map((token) => walk.skippable(redis.smembers(keys.subscriber_topics(String(token))))),
+        ),
+      );
+      const names = new Set(topics.flatMap((each) => each ?? []));
+      for (const [home, its] of Map.groupBy(names, (topic) => this.#partitions.ofTopic(topic)))
+        await this.#refresh(home, walk.partition, its);
+    }
   }
-}
 
-/**
- * Corrects the marks that say how many subscribers these topics have in `partition`. If a key is unreadable, corrects
- * each topic alone, and skips those that fail.
- */
-async function refresh(walk: Walk, marks: TopicMarks, partition: Partition, topics: string[]): Promise<void> {
-  const refreshed = await walk.skippable(marks.refresh(partition, topics).then(() => true));
-  if (refreshed || topics.length === 1) return;
-  for (const topic of topics) await refresh(walk, marks, partition, [topic]);
+  /**
+   * Corrects the marks that say how many subscribers these topics have in `partition`. If a key is unreadable, corrects
+   * each topic alone, and skips those that fail. Does nothing if the partition `other` has failed before.
+   */
+  async #refresh(other: Partition, partition: Partition, topics: string[]): Promise<void> {
+    if (this.#failed.has(other)) return;
+    try {
+      const refreshed = await this.#walk.skippable(this.#marks.refresh(partition, topics).then(() => true));
+      if (refreshed || topics.length === 1) return;
+    } catch (error) {
+      if (!isPassing(error)) throw error;
+      this.#failed.add(other);
+      this.error ??= error;
+      return;
+    }
+    for (const topic of topics) await this.#refresh(other, partition, [topic]);
+  }
 }
 
 /**

@@ -294,6 +294,33 @@ test('a partition whose Redis refuses writes keeps no other one from its history
   assert.equal(await near.exists(keys.history_fine('topic:taken')), 1);
 });
 
+test('a sweep repairs what it can reach while the Redis of a partition is away, and ends', async (t) => {
+  const other = await PrivateRedis.during(t);
+  const { redis: away } = await openStore(other.url);
+  t.after(() => away.disconnect());
+  const on = (connection: typeof away, index: number) =>
+    new Partition(connection, { prefix: `{${index}}:`, index, hasOthers: true });
+  const near = redis.store.redis;
+  const thirds = new Partitions(on(near, 0), on(away, 1), on(near, 2));
+  const [here, , home] = thirds.all as [Partition, Partition, Partition];
+  const marks = new TopicMarks(thirds);
+  const topics = Array.from({ length: 40 }, (_, i) => `topic_${i}`);
+  await marks.reserve(here, topics, 100);
+  await new Bus(() => here).subscribe('bob', { topics });
+  await marks.refresh(here, topics);
+  const ofHome = topics.filter((topic) => thirds.ofTopic(topic) === home);
+  const marked = () => Promise.all(ofHome.map((topic) => near.hexists(home.keys.topic(topic), 'elsewhere')));
+  assert.ok((await marked()).length > 0 && (await marked()).every((each) => each === 1));
+  // A failover has lost marks, and the job of an outbox.
+  for (const topic of ofHome) await near.hdel(home.keys.topic(topic), 'elsewhere');
+  await near.rpush(here.keys.outbox(), 'an entry');
+  await other.kill();
+  await until(() => away.status !== 'ready');
+  await sweepOf(thirds, here, new Clients(here, []))();
+  assert.ok((await marked()).every((each) => each === 1));
+  assert.equal(await near.sismember(here.keys.jobs_index('aux'), packJob('outbox')), 1);
+});
+
 test('a sweep that ends a join of a client, whose change was cut off, deletes its dead letters', async () => {
   const partitions = Partitions.on(redis.store.redis, { partitions: 4 });
   const { control } = partitions;
