@@ -1,3 +1,4 @@
+import { StorageLost } from '../errors.ts';
 import type { Scopes } from '../routing/caller.ts';
 import type { Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
@@ -30,6 +31,9 @@ export function registerIn(
  * Makes the copies of clients in the partition `other` equal to the clients in the control partition. Ends joins that
  * the scopes no longer permit, and returns their tokens in `ended`. Skips each client that has a key of a wrong type in
  * Redis. `error` is the error of the first skipped client.
+ *
+ * Throws StorageLost if the control partition has lost its data, as after a restart with an empty disk. It then knows no
+ * clients, but a backup may bring them back. Removing the copies would delete the triggers of these clients for good.
  */
 export async function repairCopies(
   control: Partition,
@@ -59,7 +63,9 @@ export async function repairCopies(
   // is stored in the control partition first.
   const removeOthers = async (tokens: string[]) => {
     const clients = await readKnown(control, tokens);
-    for (const token of tokens) if (!clients.has(token)) await other.run('remove_client', { token });
+    const gone = tokens.filter((token) => !clients.has(token));
+    if (gone.length > 0 && !(await hasData(control))) throw new StorageLost();
+    for (const token of gone) await other.run('remove_client', { token });
   };
   for await (const tokens of tokensOf(control, signal)) await skipping(tokens, copy);
   for await (const tokens of tokensOf(other, signal)) await skipping(tokens, removeOthers);
@@ -86,6 +92,10 @@ async function* tokensOf(partition: Partition, signal: AbortSignal): AsyncGenera
     yield pairsOf(flat).map(([token]) => token);
     if (signal.aborted) return;
   }
+}
+
+async function hasData(partition: Partition): Promise<boolean> {
+  return (await partition.command((redis, keys) => redis.exists(keys.schema()))) === 1;
 }
 
 async function readKnown(partition: Partition, tokens: readonly string[]): Promise<Map<string, KnownClient>> {

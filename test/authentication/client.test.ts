@@ -8,7 +8,7 @@ import { putTrigger } from '../../harness/scripts/triggers.ts';
 import { Clients } from '../../src/authentication/client.ts';
 import { repairCopies } from '../../src/authentication/client_copies.ts';
 import { ha1 } from '../../src/authentication/digests.ts';
-import { StorageFull, StorageUnavailable } from '../../src/errors.ts';
+import { StorageFull, StorageLost, StorageUnavailable } from '../../src/errors.ts';
 import type { Partition } from '../../src/store/partition.ts';
 import { Partitions } from '../../src/store/partitions.ts';
 
@@ -226,7 +226,10 @@ describe('with several partitions', () => {
     }
   });
 
+  const begin = () => partitions.control.redis.set(partitions.control.keys.schema(), 2);
+
   test('a sweep completes a change that was cut off', async () => {
+    await begin();
     const [near, far] = others as [Partition, Partition];
     const cutOff = new Clients(partitions.control, [], [near]);
     const all = new AbortController().signal;
@@ -242,7 +245,25 @@ describe('with several partitions', () => {
     assert.equal(await far.redis.zcard(far.keys.triggers_due()), 0);
   });
 
+  test('a sweep removes nothing while the control partition has lost its data', async () => {
+    const [near] = others as [Partition];
+    await changing().register('shop', 'shop');
+    await putTrigger(near, 'hourly');
+    const { control } = partitions;
+    const backup = await control.redis.dumpBuffer(control.keys.api_tokens());
+    await control.redis.del(control.keys.api_tokens(), control.keys.api_token('shop'));
+    const all = new AbortController().signal;
+    await assert.rejects(repairCopies(control, near, all), StorageLost);
+    assert.deepEqual(await known(near), { shop: 'shop' });
+    assert.equal(await near.redis.zcard(near.keys.triggers_due()), 1);
+    await control.redis.restore(control.keys.api_tokens(), 0, backup);
+    await begin();
+    assert.equal((await repairCopies(control, near, all)).error, undefined);
+    assert.equal(await near.redis.zcard(near.keys.triggers_due()), 1);
+  });
+
   test('a sweep repairs all clients but those of which another program has written a key', async () => {
+    await begin();
     const [near] = others as [Partition];
     const all = new AbortController().signal;
     const cutOff = new Clients(partitions.control, []);
