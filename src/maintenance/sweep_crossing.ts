@@ -1,4 +1,4 @@
-import { isPassing } from '../errors.ts';
+import { isPassing, StorageLost } from '../errors.ts';
 import { removeDoubles } from '../flow/triggers/moving_trigger.ts';
 import { packJob } from '../store/job.ts';
 import type { Partition } from '../store/partition.ts';
@@ -65,9 +65,21 @@ class Crossing {
           marked.set(partition, [...(marked.get(partition) ?? []), topic]);
       for (const [index, names] of marked) {
         const other = this.#partitions.all[index];
-        if (other) await this.#refresh(other, other, names);
+        if (other && (await this.#hasData(other))) await this.#refresh(other, other, names);
       }
     }
+  }
+
+  /**
+   * Returns false if a partition has failed, or has lost its data. Such a partition has no subscribers until a backup
+   * brings them back. Without their marks, they would get nothing of other partitions until the next sweep after that.
+   */
+  async #hasData(other: Partition): Promise<boolean> {
+    const exists = () => other.command((redis, keys) => redis.exists(keys.schema()));
+    await this.#attempt(other, async () => {
+      if ((await exists()) === 0) throw new StorageLost();
+    });
+    return !this.#failed.has(other);
   }
 
   /** Sets missing marks of topics that live in other partitions and have subscribers in this one. */
@@ -87,20 +99,27 @@ class Crossing {
 
   /**
    * Corrects the marks that say how many subscribers these topics have in `partition`. If a key is unreadable, corrects
-   * each topic alone, and skips those that fail. Does nothing if the partition `other` has failed before.
+   * each topic alone, and skips those that fail.
    */
   async #refresh(other: Partition, partition: Partition, topics: string[]): Promise<void> {
-    if (this.#failed.has(other)) return;
+    const refreshed = await this.#attempt(other, () =>
+      this.#walk.skippable(this.#marks.refresh(partition, topics).then(() => true)),
+    );
+    if (refreshed || topics.length === 1 || this.#failed.has(other)) return;
+    for (const topic of topics) await this.#refresh(other, partition, [topic]);
+  }
+
+  /** Does a step that needs the partition `other`, unless this partition has failed before. */
+  async #attempt<T>(other: Partition, step: () => Promise<T>): Promise<T | undefined> {
+    if (this.#failed.has(other)) return undefined;
     try {
-      const refreshed = await this.#walk.skippable(this.#marks.refresh(partition, topics).then(() => true));
-      if (refreshed || topics.length === 1) return;
+      return await step();
     } catch (error) {
       if (!isPassing(error)) throw error;
       this.#failed.add(other);
       this.error ??= error;
-      return;
+      return undefined;
     }
-    for (const topic of topics) await this.#refresh(other, partition, [topic]);
   }
 }
 

@@ -321,6 +321,25 @@ test('a sweep repairs what it can reach while the Redis of a partition is away, 
   assert.equal(await near.sismember(here.keys.jobs_index('aux'), packJob('outbox')), 1);
 });
 
+test('a sweep leaves the marks of a partition that has lost its data, until it has them again', async () => {
+  const halves = Halves.on(redis.store.redis, { partitions: 2 });
+  const [here, other] = halves.all as [Partition, Partition];
+  halves.ofTopic = () => here;
+  halves.ofSubscriber = () => other;
+  const marks = new TopicMarks(halves);
+  await marks.reserve(other, ['widgets'], 100);
+  await new Bus(() => other).subscribe('bob', { topics: ['widgets'] });
+  await marks.refresh(other, ['widgets']);
+  const marked = () => here.redis.hget(here.keys.topic('widgets'), 'elsewhere');
+  const { keys, redis: away } = other;
+  await away.del(keys.topic_subscribers('widgets'));
+  await sweepOf(halves, here, new Clients(here, []))();
+  assert.match((await marked()) ?? '', /^1:1:/);
+  await away.set(keys.schema(), 2);
+  await sweepOf(halves, here, new Clients(here, []))();
+  assert.equal(await marked(), null);
+});
+
 test('a sweep that ends a join of a client, whose change was cut off, deletes its dead letters', async () => {
   const partitions = Partitions.on(redis.store.redis, { partitions: 4 });
   const { control } = partitions;
