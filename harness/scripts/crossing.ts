@@ -51,3 +51,8 @@ async function assertMarked(partitions: Partitions, { redis, keys, index }: Part
     assert.ok(marks.has(index), `${topic} is marked for partition ${index}`);
   }
 }
+
+/** Stores in each partition that it has the data of a bus, as the start of a process does. */
+export async function beginBus({ all }: Partitions): Promise<void> {
+  for (const { redis, keys } of all) await redis.set(keys.schema(), 2);
+}

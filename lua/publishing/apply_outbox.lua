@@ -16,6 +16,9 @@ open batch was opened after that time, it is closed first.
 that got events (storing.lua): foreign ones and, if joins of other partitions publish to them, topics that live here.
 `refused` has the topics to which such a join may not publish any more, with the reason; the join's events for these
 topics are dropped.
+If this partition has lost its data, as after a restart with an empty disk, nothing is applied, and `is_lost` is true.
+Otherwise the entries would reach nobody, although a backup may bring the subscribers back.
+
 `may_be_unused` has topics of other partitions that seem to have no subscriber in this one; the caller counts again, and
 corrects the notes there about subscribers in this partition (marks, elsewhere.lua).
 ]]
@@ -92,6 +95,9 @@ local function apply(call, state, entries, last)
 end
 
 return function(call, args)
+  if redis.call('EXISTS', call.keys.schema(), call.keys.subscribers()) == 0 then
+    return { is_lost = true, applied = {}, published = {}, refused = {}, may_be_unused = {} }
+  end
   local key, applied, fields, values, last = call.keys.outboxes_applied(), {}, {}, {}, {}
   local state = { intake_state = intake.begin(args), may_be_unused = {}, refused = {}, copies = 0 }
   for i, from in ipairs(args.sources) do fields[i] = from.source end
@@ -106,7 +112,7 @@ return function(call, args)
   storing.store(call, args.uid_seed, state.intake_state)
   redis.call('HSET', key, unpack(values))
   return {
-    applied = applied, published = storing.published(state.intake_state), refused = state.refused,
+    is_lost = false, applied = applied, published = storing.published(state.intake_state), refused = state.refused,
     may_be_unused = names_in(state.may_be_unused),
   }
 end

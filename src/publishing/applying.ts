@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import { within } from '../clock.ts';
-import { isPassing, StorageUnavailable } from '../errors.ts';
+import { isPassing, StorageLost, StorageUnavailable } from '../errors.ts';
 import { uidSeed } from '../ids.ts';
 import { failureOf, type Log } from '../log.ts';
 import { Batcher } from '../store/batcher.ts';
@@ -124,6 +124,7 @@ export class Applying {
     const { confirmed, recorder, limits } = this.#parts;
     const partition = confirmed.all[to] as Partition;
     const reply = await partition.runPermitted('apply_outbox', { ...limits, uidSeed: uidSeed(), sources });
+    if (reply.isLost) throw new StorageLost();
     countPublished(recorder, reply.published);
     for (const refusal of reply.refused) this.#tellRefused(refusal);
     // Do not wait here until the marks are removed. A mark is in the home of its topic (the partition where the topic

@@ -4,7 +4,7 @@ import { capturedLog } from '../../harness/captured_log.ts';
 import { TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
 import { PUBLISH_LIMITS } from '../../harness/scripts/bus_inputs.ts';
-import { assertPartitionsConsistent, nameIn } from '../../harness/scripts/crossing.ts';
+import { assertPartitionsConsistent, beginBus, nameIn } from '../../harness/scripts/crossing.ts';
 import { joinEvent } from '../../harness/scripts/join_calls.ts';
 import { type Firing, fireTriggers, putTrigger } from '../../harness/scripts/triggers.ts';
 import { DEFAULTS } from '../../harness/subscriptions.ts';
@@ -76,6 +76,7 @@ async function got(topic: string): Promise<number> {
 beforeEach(async () => {
   await redis.flush();
   partitions = Partitions.on(redis.store.redis, { partitions: 4 });
+  await beginBus(partitions);
   const marks = new TopicMarks(partitions);
   outbox = new Outbox({ confirmed: partitions, recorder, marks, limits: PUBLISH_LIMITS, log });
   home = after(1);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { DELAY_LIMITS, PUBLISH_LIMITS } from '../../harness/scripts/bus_inputs.ts';
-import { assertPartitionsConsistent, nameIn } from '../../harness/scripts/crossing.ts';
+import { assertPartitionsConsistent, beginBus, nameIn } from '../../harness/scripts/crossing.ts';
 import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { assertNothingToSweep } from '../../harness/scripts/sweep.ts';
 import { Queue } from '../../src/delivering/queue.ts';
@@ -109,6 +109,7 @@ export class CrossingScene {
   /** Returns a scene in which there is a trigger. */
   static async begin(partitions: Partitions): Promise<CrossingScene> {
     const scene = new CrossingScene(partitions);
+    await beginBus(partitions);
     await scene.#trigger.put({ partitions, confirmed: partitions }, scene.#topics[0] ?? '', false);
     for (const partition of partitions.all) await scene.#beginAnew(partition);
     return scene;

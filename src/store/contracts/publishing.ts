@@ -59,6 +59,7 @@ export const publishingContracts = {
       sources: [{ source: 'text', entries: ['bytes'] }],
     },
     reply: {
+      isLost: 'flag',
       applied: ['number'],
       published: [{ ...PUBLISHED, isForeign: 'flag' }],
       refused: [{ topic: 'text', reason: 'text', events: 'number' }],

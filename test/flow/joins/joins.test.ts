@@ -4,7 +4,7 @@ import { capturedLog } from '../../../harness/captured_log.ts';
 import { TestStore } from '../../../harness/redis/store.ts';
 import { Bus } from '../../../harness/scripts/bus.ts';
 import { PUBLISH_LIMITS } from '../../../harness/scripts/bus_inputs.ts';
-import { nameIn } from '../../../harness/scripts/crossing.ts';
+import { beginBus, nameIn } from '../../../harness/scripts/crossing.ts';
 import { JoinCalls, joinEvent } from '../../../harness/scripts/join_calls.ts';
 import { DEFAULTS, subscribersIn } from '../../../harness/subscriptions.ts';
 import { sleep } from '../../../src/clock.ts';
@@ -34,6 +34,7 @@ let topics: string[];
 beforeEach(async () => {
   await redis.flush();
   partitions = Partitions.on(redis.store.redis, { partitions: 3 });
+  await beginBus(partitions);
   const names = Array.from({ length: 100 }, (_, i) => `name_${i}`);
   const [own, ...others] = partitions.all;
   client = names.find((name) => partitions.ofSubscriber(name) === own) ?? assert.fail();

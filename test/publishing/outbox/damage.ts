@@ -6,7 +6,7 @@ import { assertPartitionsConsistent, nameIn } from '../../../harness/scripts/cro
 import { until } from '../../../harness/until.ts';
 import type { Grant } from '../../../src/delivering/grant.ts';
 import { Queue } from '../../../src/delivering/queue.ts';
-import { StorageForbidden } from '../../../src/errors.ts';
+import { StorageForbidden, StorageLost } from '../../../src/errors.ts';
 import { uidSeed } from '../../../src/ids.ts';
 import { reasonOf } from '../../../src/log.ts';
 import { outboxJob } from '../../../src/maintenance/outbox_job.ts';
@@ -131,7 +131,6 @@ for (const [what, broken] of [
   ['jobs_index', (keys: Keyspace) => keys.jobs_index('aux')],
 ] as const)
   test(`a delayed event enters the outbox once, although another program has written the key ${what}`, async () => {
-    for (const each of bus.partitions.all) await each.redis.set(each.keys.schema(), 2);
     const tokens = [bus.token(0), bus.token(1)];
     for (const token of tokens) await bus.subscribe(token, bus.topic);
     await bus.publish('first');
@@ -167,3 +166,19 @@ for (const [what, broken] of [
     for (const token of tokens) assert.deepEqual(await bus.queued(token), ['first', 'second']);
     await assertPartitionsConsistent(bus.partitions);
   });
+
+test('an outbox keeps its entries while a partition has lost its data, until a backup brings that back', async () => {
+  const token = bus.token(1);
+  const { prefix, redis: client } = bus.partitions.ofSubscriber(token);
+  const keysThere = () => client.keys(`${prefix}*`);
+  await bus.subscribe(token, bus.topic);
+  await bus.publish('first');
+  const backup: [string, Buffer][] = [];
+  for (const key of await keysThere()) backup.push([key, await client.dumpBuffer(key)]);
+  await client.del(await keysThere());
+  const to = bus.partitions.ofSubscriber(token);
+  await assert.rejects(bus.outbox.flush(bus.homeOfTopic(), to), StorageLost);
+  for (const [key, dump] of backup) await client.restore(key, 0, dump);
+  await bus.runJobs();
+  assert.deepEqual(await bus.queued(token), ['first']);
+});

@@ -4,7 +4,7 @@ import { capturedLog } from '../../../harness/captured_log.ts';
 import { publishingParts } from '../../../harness/publishing.ts';
 import { TestStore } from '../../../harness/redis/store.ts';
 import { PUBLISH_LIMITS } from '../../../harness/scripts/bus_inputs.ts';
-import { nameIn } from '../../../harness/scripts/crossing.ts';
+import { beginBus, nameIn } from '../../../harness/scripts/crossing.ts';
 import { DEFAULTS, subscribersIn } from '../../../harness/subscriptions.ts';
 import { Queue } from '../../../src/delivering/queue.ts';
 import { outboxJob } from '../../../src/maintenance/outbox_job.ts';
@@ -140,6 +140,7 @@ export let bus: Bus;
 beforeEach(async () => {
   await redis.flush();
   bus = new Bus();
+  await beginBus(bus.partitions);
 });
 
 afterEach(async () => {
