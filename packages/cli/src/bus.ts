@@ -32,10 +32,10 @@ export const REPEATED = [429, 502, 503, 504];
 
 /** The bus that a command calls. */
 export class Bus extends Routemaster {
-  /** The HTTP status of the bus's last answer. Undefined before the first answer. */
+  /** The HTTP status of the bus's last answer. Undefined before the first answer, and after an attempt without one. */
   lastStatus: number | undefined;
-  /** True if the user was told that calls are repeated. False again when the bus takes calls. */
-  isTroubleTold = false;
+  /** Why calls are repeated, if the user was told so: `rate` after 429. Undefined again when the bus takes calls. */
+  told: 'rate' | 'outage' | undefined;
   /** True if a call that is refused for its rate (429) until its time limit is made again, however long that takes. */
   outlastsRates = false;
 
@@ -59,9 +59,13 @@ export class Bus extends Routemaster {
   }
 
   protected override async attempt(...parts: Parameters<Routemaster['attempt']>) {
-    const answer = await super.attempt(...parts);
+    const answer = await super.attempt(...parts).catch((error) => {
+      this.lastStatus = undefined;
+      throw error;
+    });
     // A file that exceeds the client's rate gets 429 before each success, and the user is told of this only once.
-    if (!REPEATED.includes(answer.status) && this.lastStatus !== 429) this.isTroubleTold = false;
+    const isOverRate = this.lastStatus === 429 && this.told === 'rate';
+    if (!REPEATED.includes(answer.status) && !isOverRate) this.told = undefined;
     this.lastStatus = answer.status;
     return answer;
   }

@@ -26,7 +26,7 @@ const MAY_BE_LEFT = '; the subscription may be left: rtm sub del ends it';
 /**
  * Subscribes the client until Ctrl-C, and prints the events that are delivered. Throws Failure if the client has a
  * subscription already, because Ctrl-C would end that subscription. Throws an error within a few seconds if somebody
- * else ends the subscription or removes the client.
+ * else ends or replaces the subscription, or removes the client.
  */
 export async function listen(call: Call): Promise<void> {
   const target = targetOf(textOption(call, 'forward-to'));

@@ -17,16 +17,22 @@ interface Waiting {
  * function is for calls that may end within the second: nothing is said after it was called.
  */
 export function sayIfRepeated({ bus, url, timeoutMs }: Waiting, note: (line: string) => void): () => void {
+  let hasEnded = false;
   const timer = setTimeout(async () => {
-    if (bus.isTroubleTold) return;
-    bus.isTroubleTold = true;
+    const kind = bus.lastStatus === 429 ? 'rate' : 'outage';
+    // A call can wait long for its rate, and the bus can go away meanwhile. So look again.
+    if (kind === 'rate') timer.refresh();
     const why = await trouble(bus, url);
-    const isOutlasted = bus.outlastsRates && bus.lastStatus === 429;
-    const limit = isOutlasted ? ' until it takes more' : `, for ${timeoutMs / 1000} s in all`;
-    if (why === undefined) bus.isTroubleTold = false;
-    else note(`${url} ${why}; trying again${limit}`);
+    if (why === undefined || hasEnded || bus.told === kind) return;
+    bus.told = kind;
+    const limit =
+      kind === 'rate' && bus.outlastsRates ? ' until it takes more' : `, for ${timeoutMs / 1000} s in all`;
+    note(`${url} ${why}; trying again${limit}`);
   }, SILENT_MS).unref();
-  return () => clearTimeout(timer);
+  return () => {
+    hasEnded = true;
+    clearTimeout(timer);
+  };
 }
 
 async function trouble({ lastStatus }: Bus, url: string): Promise<string | undefined> {

@@ -41,8 +41,9 @@ export class LinePublisher {
   /**
    * Posts the lines of a chunk in their order. Calls `stored` after each accepted request. If a chunk is too large for
    * the bus, it becomes several requests. After an interruption, no further request begins. Throws Failure if the bus
-   * refuses a request; no event of that request is stored. A request that is refused for the client's rate is made
-   * again, however long that takes: at 50 events a second, the bus takes the next request 200 s after one of 10,000.
+   * refuses a request: then no event of that request is stored, unless the bus answered a 5xx. A request that is
+   * refused for the client's rate is made again, however long that takes: at 50 events a second, the bus takes the next
+   * request 200 s after one of 10,000.
    */
   async post(topic: string, { lines, numbers, bytes }: Chunk, stored: (part: Chunk) => void): Promise<void> {
     for (let from = 0; from < lines.length; ) {

@@ -338,6 +338,11 @@ test('pub says each time that the bus to which it sends a growing file does not 
     await until(() => router.events.length === n);
     assert.equal(stderr, `${said.repeat(2)}${origin} answers 429; trying again until it takes more\n`);
   }
+  // It is told all the same if the bus goes away while it waits for its rate.
+  router.usual = answer.status(503);
+  router.answers(answer.status(429, { 'retry-after': '2' }));
+  publish();
+  await until(() => stderr.endsWith(`until it takes more\n${said}`));
 });
 
 test('pub goes on with a file if the client has to wait for its rate longer than for a bus that is away', async (t) => {
