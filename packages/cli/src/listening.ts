@@ -79,10 +79,11 @@ export async function listen(call: Call): Promise<void> {
     call.note(`listening to ${call.args.join(', ')} at ${callback}; Ctrl-C ends`);
     if (hint !== undefined) call.note(hint);
     const refuseOther = (found: Subscription | undefined) => {
-      // A bus of an earlier release may not show the `uuid`. It may show a callback that the user has given otherwise.
+      // A bus of an earlier release may not show the `uuid`.
       if (found?.uuid === undefined) return;
-      const isOwn = found.uuid === uuid && (given !== undefined || found.callback === callback);
-      if (!isOwn) throw replacedBy(found);
+      // `rtm sub add` keeps the `uuid` of the subscription that it replaces, so the callback is compared too.
+      if (found.uuid !== uuid || withoutUser(found.callback) !== withoutUser(callback))
+        throw replacedBy(found);
     };
     await whileSubscribed(bus, token, refuseOther, interrupted);
     // Leaving would end the subscription of somebody else, and drop its events.
@@ -99,6 +100,14 @@ export async function listen(call: Call): Promise<void> {
     server.close();
     server.closeAllConnections();
   }
+}
+
+/** Returns a callback as a URL without a user name, which the bus does not show. */
+function withoutUser(callback: string): string {
+  const url = new URL(callback);
+  url.username = '';
+  url.password = '';
+  return url.href;
 }
 
 function replacedBy({ callback }: Subscription): Failure {

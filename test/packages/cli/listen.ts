@@ -292,3 +292,19 @@ test('listen does not end a subscription that has replaced its own, as of the se
     assert.equal(JSON.parse(stdout)[0]?.callback, callback);
   }
 });
+
+test('listen knows its own subscription by a --callback too, also if the other took its uuid over', async (t) => {
+  const { callback } = await bus.receiver(t);
+  const service = await client('service');
+  const tunnel = `${callback.replace('http://', 'http://tunnel@')}&by=tunnel`;
+  for (const isReplaced of [false, true]) {
+    const { listening, stderr } = await listen(t, 'tunnelled', `--callback ${tunnel} ${service.options}`);
+    const closed = once(listening, 'close');
+    // Without --uuid, `sub add` keeps the uuid of the subscription that it replaces.
+    if (isReplaced) await terminal.rtm(`sub add ${callback} tunnelled ${service.options}`);
+    listening.kill('SIGINT');
+    assert.deepEqual(await closed, [isReplaced ? 2 : 0, null], stderr());
+    const { stdout } = await terminal.rtm(`sub list --json ${service.options}`);
+    assert.equal(JSON.parse(stdout)[0]?.callback, isReplaced ? callback : undefined);
+  }
+});
