@@ -48,7 +48,7 @@ export class DirtyMap {
    *
    * Only one sweep runs at a time. All calls during a sweep share the next one, which begins after it, with the `handle`
    * of the first of them. If two sweeps handled a URL at once, the slower one could store what it had read over the
-   * newer data that the other had stored.
+   * newer data that the other had stored. So `handle` must not await a sweep of the same map: it would wait for itself.
    */
   sweep(handle: (url: string) => Promise<void> | void): Promise<number> {
     this.#next ??= this.#sweepNext(handle);
