@@ -40,13 +40,14 @@ export class Bus extends Routemaster {
   outlastsRates = false;
 
   /**
-   * Publishes an event, or an array of events. The JSON is sent unchanged, so long numbers keep all their digits.
+   * Publishes an event, or an array of events. The JSON is sent unchanged, so long numbers keep all their digits. The
+   * bus stores the events once, however often they are published with the same idempotency `key` within ten minutes.
    * Throws TypeError for an empty topic, `.` and `..`, which would change the path of the request.
    */
-  async publishText(topic: string, json: string): Promise<void> {
+  async publishText(topic: string, json: string, key: string = randomUUID()): Promise<void> {
     if (/^\.{0,2}$/.test(topic)) throw new TypeError(`topic must not be ${topic || 'empty'}`);
     const path = `/topics/${encodeURIComponent(topic)}`;
-    await this.request({ method: 'POST', path, body: json, key: randomUUID() }, true, {});
+    await this.request({ method: 'POST', path, body: json, key }, true, {});
   }
 
   protected override request(...parts: Parameters<Routemaster['request']>) {

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { addAbortSignal } from 'node:stream';
@@ -18,6 +19,9 @@ import { mayBeDone } from './unanswered.ts';
 const GROWTH = 1.1;
 /** Time within which a request must succeed, retries included. */
 const PUBLISH_TIMEOUT_MS = 120_000;
+
+/** With two requests of PUBLISH_TIMEOUT_MS around it, less than the ten minutes for which the bus remembers a key. */
+const UNSURE_MS = 240_000;
 
 /**
  * Posts lines of a file unchanged, many in one request. `publishAll` of the client library takes objects, so it would
@@ -41,9 +45,7 @@ export class LinePublisher {
   /**
    * Posts the lines of a chunk in their order. Calls `stored` after each accepted request. If a chunk is too large for
    * the bus, it becomes several requests. After an interruption, no further request begins. Throws Failure if the bus
-   * refuses a request: then no event of that request is stored, unless the bus answered a 5xx. A request that is
-   * refused for the client's rate is made again, however long that takes: at 50 events a second, the bus takes the next
-   * request 200 s after one of 10,000.
+   * refuses a request: then no event of that request is stored, unless the bus answered a 5xx.
    */
   async post(topic: string, { lines, numbers, bytes }: Chunk, stored: (part: Chunk) => void): Promise<void> {
     for (let from = 0; from < lines.length; ) {
@@ -54,9 +56,8 @@ export class LinePublisher {
       this.sending = part.lines.length;
       const stopSaying = this.#sayIfRepeated();
       try {
-        await this.#bus.publishText(topic, `[${part.lines.join(',')}]`);
+        await this.#publish(topic, `[${part.lines.join(',')}]`);
       } catch (error) {
-        if (isForRate(error)) continue;
         if (!(error instanceof ProblemError)) throw error;
         // After 413, the next request has half as many lines. MAX_LINES can be too many for a topic with many
         // subscribers, for delayed events, and for a router in front of the bus that limits the bytes.
@@ -71,6 +72,28 @@ export class LinePublisher {
       this.#maxLines = Math.min(MAX_LINES, Math.ceil(this.#maxLines * GROWTH));
       stored(part);
       from = to;
+    }
+  }
+
+  /**
+   * Makes one request. If it is refused for the client's rate until its time limit, makes it again, however long that
+   * takes: at 50 events a second, the bus takes the next request 200 s after one of 10,000. If the time limit came
+   * during an attempt, the events may be stored, so each repeat has the same idempotency key. After UNSURE_MS without an
+   * answer to whether they are stored, throws, because the bus may soon forget the key.
+   */
+  async #publish(topic: string, json: string): Promise<void> {
+    const key = randomUUID();
+    let unsure: { error: TimeLimitError; sinceMs: number } | undefined;
+    for (;;) {
+      try {
+        return await this.#bus.publishText(topic, json, key);
+      } catch (error) {
+        if (!isForRate(error)) throw error;
+        const nowMs = performance.now();
+        if (error.mayBeDone) unsure ??= { error, sinceMs: nowMs };
+        if (unsure && (this.#interruption.aborted || nowMs - unsure.sinceMs > UNSURE_MS)) throw unsure.error;
+        this.#interruption.throwIfAborted();
+      }
     }
   }
 }
@@ -135,9 +158,9 @@ export async function publishLines(call: Call, file: string): Promise<void> {
   await noteNoSubscriber(call, bus, topic);
 }
 
-/** Returns true if a request was refused for the client's rate until its time limit, and has stored nothing. */
-function isForRate(error: unknown): boolean {
-  if (!(error instanceof TimeLimitError) || error.mayBeDone) return false;
+/** Returns true if the last answer to a request before its time limit refused it for the client's rate. */
+function isForRate(error: unknown): error is TimeLimitError {
+  if (!(error instanceof TimeLimitError)) return false;
   return error.cause instanceof ProblemError && error.cause.status === 429;
 }
 

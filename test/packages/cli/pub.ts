@@ -354,6 +354,11 @@ test('pub goes on with a file if the client has to wait for its rate longer than
   assert.equal(router.deliveries.length, 2);
   router.answers(refused(503));
   assert.equal(await publish(), 'time_limit');
+  // The time limit can come while the bus stores the events. They go again with the same key, so they are stored once.
+  router.answers(answer.status(429, { 'retry-after': '1' }), answer.hang);
+  assert.equal(await publish(), '{"n":1},{"n":2}');
+  const keys = router.deliveries.slice(-3).map(({ headers }) => headers['idempotency-key']);
+  assert.equal(new Set(keys).size, 1);
 });
 
 test('pub takes the words of the API too', async (t) => {
