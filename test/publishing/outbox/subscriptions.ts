@@ -171,13 +171,14 @@ describe('a subscription to a topic that lives elsewhere', () => {
     );
     const names = Array.from({ length: 5000 }, (_, n) => `t${n}`);
     const topics = names.filter((name) => bus.partitions.ofTopic(name) === home);
+    const keysBefore = await home.redis.dbsize();
     assert.equal(await marks.reserve(first, topics, topics.length - 1), false);
     assert.deepEqual(await bus.topics.names(), []);
     assert.equal(await marks.reserve(first, topics, topics.length), true);
     assert.deepEqual((await home.redis.smembers(home.keys.topics())).sort(), topics.sort());
     await marks.refresh(first, topics);
     assert.ok(Math.max(...calls) <= 500, `a call has ${Math.max(...calls)} topics`);
-    assert.equal(await home.redis.dbsize(), 0);
+    assert.equal(await home.redis.dbsize(), keysBefore);
   });
 
   test('ends also while Redis has no memory, with the queue of a subscriber that leaves', async () => {
