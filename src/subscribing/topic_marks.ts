@@ -106,12 +106,13 @@ export class TopicMarks {
   }
 
   /**
-   * Does the same as `refresh`, after subscriptions to these topics have ended. If Redis has no memory to set a mark,
-   * the caller goes on: the mark then says that the topic has more subscribers than it has, which does no harm. Who
-   * leaves while memory is short frees some, and must not be stopped half-way.
+   * Does the same as `refresh`, after subscriptions to these topics have ended. If the Redis of a home has no memory to
+   * set a mark, goes on with the other homes: the mark then says that the topic has more subscribers than it has, which
+   * does no harm. Who leaves while memory is short frees some, and must not be stopped half-way.
    */
   async refreshLeft(partition: Partition, topics: readonly string[]): Promise<void> {
-    await this.refresh(partition, topics).catch(ignoreFull);
+    for (const [home, names] of this.#byHome(partition, topics))
+      await refreshIn(home, partition, names).catch(ignoreFull);
   }
 
   /**

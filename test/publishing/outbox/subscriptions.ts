@@ -183,7 +183,11 @@ describe('a subscription to a topic that lives elsewhere', () => {
 
   test('ends also while Redis has no memory, with the queue of a subscriber that leaves', async () => {
     const [token, other, third] = [bus.token(1), bus.token(1, 'bob'), bus.token(1, 'carol')];
-    for (const each of [token, other, third]) await bus.subscribe(each, bus.topic);
+    const [own, shared] = ['own', 'shared'].map((stem) =>
+      [2, 3].map((index) => nameIn(bus.partitions, index, stem)),
+    ) as [string[], string[]];
+    await bus.subscribe(token, bus.topic, ...own, ...shared);
+    for (const each of [other, third]) await bus.subscribe(each, bus.topic, ...shared);
     await bus.publish('e1');
     await bus.runJobs();
     await redis.store.redis.config('SET', 'maxmemory', 1);
@@ -191,6 +195,7 @@ describe('a subscription to a topic that lives elsewhere', () => {
       assert.equal(await bus.subscriptions.unsubscribe(other, bus.topic), 'ok');
       assert.equal(await bus.subscribers.remove(token), true);
       assert.deepEqual(await bus.queued(token), []);
+      assert.deepEqual(await bus.topics.names(), [bus.topic, ...shared].sort());
     } finally {
       await redis.store.redis.config('SET', 'maxmemory', 0);
     }
