@@ -16,6 +16,7 @@ open batch was opened after that time, it is closed first.
 that got events (storing.lua): foreign ones and, if joins of other partitions publish to them, topics that live here.
 `refused` has the topics to which such a join may not publish any more, with the reason; the join's events for these
 topics are dropped.
+
 If this partition has lost its data, as after a restart with an empty disk, nothing is applied, and `is_lost` is true.
 Otherwise the entries would reach nobody, although a backup may bring the subscribers back.
 
@@ -95,7 +96,7 @@ local function apply(call, state, entries, last)
 end
 
 return function(call, args)
-  if redis.call('EXISTS', call.keys.schema(), call.keys.subscribers()) == 0 then
+  if redis.call('EXISTS', call.keys.schema()) == 0 then
     return { is_lost = true, applied = {}, published = {}, refused = {}, may_be_unused = {} }
   end
   local key, applied, fields, values, last = call.keys.outboxes_applied(), {}, {}, {}, {}

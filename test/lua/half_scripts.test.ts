@@ -17,6 +17,7 @@ const joins = new JoinCalls(bus);
 
 async function fill(): Promise<void> {
   await redis.flush();
+  await redis.store.redis.set(redis.store.keys.schema(), 2);
   await bus.subscribe('alice', { topics: ['widgets', 'gadgets'] });
   await bus.subscribe('bob', { topics: ['widgets'] });
   await bus.publish('a', 'widgets', ['e1']);

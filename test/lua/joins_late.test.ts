@@ -47,6 +47,7 @@ const ready = async () =>
 
 beforeEach(async () => {
   await redis.flush();
+  await redis.store.redis.set(redis.store.keys.schema(), 2);
   await bus.subscribe('office', { topics: ['ready'], timeout: 600_000 });
   await joins.put('order', {
     sources: [

@@ -5,7 +5,7 @@ import { capturedLog } from '../../../harness/captured_log.ts';
 import { TestStore } from '../../../harness/redis/store.ts';
 import { Bus } from '../../../harness/scripts/bus.ts';
 import { PUBLISH_LIMITS, type Published } from '../../../harness/scripts/bus_inputs.ts';
-import { nameIn } from '../../../harness/scripts/crossing.ts';
+import { beginBus, nameIn } from '../../../harness/scripts/crossing.ts';
 import { assertConsistent } from '../../../harness/scripts/invariants.ts';
 import { CLIENT, JoinCalls, joinEvent, type Rules } from '../../../harness/scripts/join_calls.ts';
 import { subscribersIn } from '../../../harness/subscriptions.ts';
@@ -232,6 +232,7 @@ describe('a batch of a join', () => {
 
 test('a join that is made again counts what comes from another partition while a batch of the former one is held', async () => {
   const partitions = Partitions.on(redis.store.redis, { partitions: 2 });
+  await beginBus(partitions);
   const [partition, home] = partitions.all as [Partition, Partition];
   const [here, there] = [new Bus(() => partition), new Bus(() => home)];
   const [client, source] = [nameIn(partitions, 0, 'client'), nameIn(partitions, 1, 'paid')];

@@ -4,7 +4,7 @@ import { capturedLog } from '../../../harness/captured_log.ts';
 import { TestStore } from '../../../harness/redis/store.ts';
 import { Bus } from '../../../harness/scripts/bus.ts';
 import { PUBLISH_LIMITS } from '../../../harness/scripts/bus_inputs.ts';
-import { nameIn } from '../../../harness/scripts/crossing.ts';
+import { beginBus, nameIn } from '../../../harness/scripts/crossing.ts';
 import { assertConsistent } from '../../../harness/scripts/invariants.ts';
 import { CLIENT, JoinCalls, joinEvent, type Rules } from '../../../harness/scripts/join_calls.ts';
 import { NO_OUTBOX } from '../../../harness/subscriptions.ts';
@@ -187,6 +187,7 @@ describe('what closes keys whose time is over', () => {
  */
 async function joinBetweenPartitions(locals: number) {
   const partitions = Partitions.on(redis.store.redis, { partitions: 2 });
+  await beginBus(partitions);
   const [partition, home] = partitions.all as [Partition, Partition];
   const [here, there] = [new Bus(() => partition), new Bus(() => home)];
   const [client, source] = [nameIn(partitions, 0, 'client'), nameIn(partitions, 1, 'paid')];
