@@ -54,10 +54,15 @@ export class Joins {
       outletsHere: outlets.filter(isHere),
       foreignSources,
     };
-    const refusal = await this.#prepare(partition, putting);
-    const reply = refusal ?? (await partition.run('put_join', { ...putting, judgesOnly: false }));
-    await this.#marks.refresh(partition, [...before, ...foreignSources]);
-    return reply;
+    try {
+      const refusal = await this.#prepare(partition, putting);
+      const reply = refusal ?? (await partition.run('put_join', { ...putting, judgesOnly: false }));
+      await this.#marks.refresh(partition, [...before, ...foreignSources]);
+      return reply;
+    } catch (error) {
+      await this.#marks.undo(partition, foreignSources);
+      throw error;
+    }
   }
 
   #sourcesOf(partition: Partition, token: string): Promise<string[]> {

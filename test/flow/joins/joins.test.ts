@@ -13,6 +13,7 @@ import { joinArguments } from '../../../src/flow/joins/join_store.ts';
 import { Joins } from '../../../src/flow/joins/joins.ts';
 import { joinToken } from '../../../src/ids.ts';
 import { Outbox } from '../../../src/publishing/outbox.ts';
+import type { Partition } from '../../../src/store/partition.ts';
 import { Partitions } from '../../../src/store/partitions.ts';
 import { Subscriptions } from '../../../src/subscribing/subscription.ts';
 import { TopicMarks } from '../../../src/subscribing/topic_marks.ts';
@@ -117,6 +118,23 @@ test('a join is shown with the memory that its queued batches and dead letters t
   assert.ok(queued > 50 * event.length && queued < 100 * event.length, `${queued}`);
   const [listed] = await joins.read([token]);
   assert.deepEqual(listed?.bytes, { queued, dead_letters: 0 });
+});
+
+test('a join that fails leaves no source behind if the partition of another source is away', async () => {
+  const [own = assert.fail(), second = assert.fail(), third = assert.fail()] = partitions.all;
+  const run: Partition['run'] = (script, args) =>
+    script === 'mark_topics'
+      ? Promise.reject(new StorageUnavailable(new Error('away')))
+      : third.run(script, args);
+  const failing = new Partitions(own, second, Object.create(third, { run: { value: run } }));
+  const [outlet = '', ...sources] = topics;
+  const put = new Joins(failing, LIMITS).put(client, 'order', {
+    sources: sources.map((topic) => ({ topic, count: 1 })),
+    ...{ by: 'data.key', within: 1000, on_expiry: null },
+    then: { topic: outlet, type: 'noop' },
+  });
+  await assert.rejects(put, StorageUnavailable);
+  assert.equal(await second.redis.exists(second.keys.topics()), 0);
 });
 
 describe('a join that publishes to topics of two other partitions', () => {
