@@ -20,6 +20,9 @@ topics are dropped.
 If this partition has lost its data, as after a restart with an empty disk, nothing is applied, and `is_lost` is true.
 Otherwise the entries would reach nobody, although a backup may bring the subscribers back.
 
+If something could not be stored, because another program has written a key, `failure` is the error as text. What it
+concerns counts as applied all the same: it must not hold up the entries behind it.
+
 `may_be_unused` has topics of other partitions that seem to have no subscriber in this one; the caller counts again, and
 corrects the notes there about subscribers in this partition (marks, elsewhere.lua).
 ]]
@@ -112,8 +115,9 @@ return function(call, args)
   end
   storing.store(call, args.uid_seed, state.intake_state)
   redis.call('HSET', key, unpack(values))
+  local failure = calls.take_failure(call)
   return {
     is_lost = false, applied = applied, published = storing.published(state.intake_state), refused = state.refused,
-    may_be_unused = names_in(state.may_be_unused),
+    may_be_unused = names_in(state.may_be_unused), failure = failure,
   }
 end

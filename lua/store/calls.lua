@@ -60,6 +60,13 @@ function calls.throw_later(call, step, ...)
   if not call.failure or calls.is_forbidden(result) then call.failure = result end
 end
 
+-- Returns the text of the error that was kept (`throw_later`), or nil. The script then ends without throwing it.
+function calls.take_failure(call)
+  local failure = call.failure
+  call.failure = nil
+  return failure and text_of(failure)
+end
+
 -- Runs `step`, a part of a script. Keeps an error WRONGTYPE until the script ends (see `throw_later`). Throws any other
 -- error immediately.
 function calls.throw_wrong_type_later(call, step, ...)

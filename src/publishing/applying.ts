@@ -4,7 +4,6 @@ import { isPassing, StorageLost, StorageUnavailable } from '../errors.ts';
 import { uidSeed } from '../ids.ts';
 import { failureOf, type Log } from '../log.ts';
 import { Batcher } from '../store/batcher.ts';
-import type { Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import type { TopicMarks } from '../subscribing/topic_marks.ts';
@@ -17,9 +16,11 @@ import { countPublished, type PublishRecorder } from './publication.ts';
  * Redises hung, events between two healthy ones took 10.7 s (p99).
  */
 const PATIENCE_MS = 500;
-/** Minimum time between two log lines about events of joins that the same topic refuses. */
-const REFUSED_EVERY_MS = 10_000;
-const MAX_TOPICS_TOLD = 1000;
+/** Minimum time between two log lines about what the same topic refuses, or the same partition cannot store. */
+const TELL_EVERY_MS = 10_000;
+const MAX_TOLD = 1000;
+const JOIN_REFUSED = 'a join may not publish to its topic any more; its events are dropped';
+const HALF_WAY = 'entries of an outbox failed; what was stored half-way counts as applied';
 
 export interface ApplyingParts {
   /**
@@ -58,8 +59,8 @@ export class Applying {
   readonly #batchers: readonly Batcher<Work, Applied>[];
   /** Indexes of the partitions that have not answered a call within PATIENCE_MS, and still have not answered. */
   readonly #hanging = new Set<number>();
-  /** Topics that have refused events of joins, and for which this was logged within REFUSED_EVERY_MS. */
-  readonly #told = new LRUCache<string, true>({ max: MAX_TOPICS_TOLD, ttl: REFUSED_EVERY_MS });
+  /** Topics, and indexes of partitions, about which a line was logged within TELL_EVERY_MS. */
+  readonly #told = new LRUCache<string | number, true>({ max: MAX_TOLD, ttl: TELL_EVERY_MS });
 
   constructor(parts: ApplyingParts) {
     this.#parts = parts;
@@ -126,17 +127,18 @@ export class Applying {
     const reply = await partition.runPermitted('apply_outbox', { ...limits, uidSeed: uidSeed(), sources });
     if (reply.isLost) throw new StorageLost();
     countPublished(recorder, reply.published);
-    for (const refusal of reply.refused) this.#tellRefused(refusal);
+    for (const refusal of reply.refused) this.#tell(refusal.topic, refusal, JOIN_REFUSED);
+    if (reply.failure !== undefined) this.#tell(to, { partition: to, reason: reply.failure }, HALF_WAY);
     // Do not wait here until the marks are removed. A mark is in the home of its topic (the partition where the topic
     // is stored), and a home that hangs would delay the outboxes of healthy partitions.
     const marksRemoved = this.#removeMarks(partition, reply.mayBeUnused);
     return reply.applied.map((last) => ({ last, marksRemoved }));
   }
 
-  #tellRefused(refusal: Reply<'apply_outbox'>['refused'][number]): void {
-    if (this.#told.has(refusal.topic)) return;
-    this.#told.set(refusal.topic, true);
-    this.#parts.log.error(refusal, 'a join may not publish to its topic any more; its events are dropped');
+  #tell(key: string | number, about: object, message: string): void {
+    if (this.#told.has(key)) return;
+    this.#told.set(key, true);
+    this.#parts.log.error(about, message);
   }
 
   /**

@@ -1,5 +1,4 @@
-import { isPassing, StorageFull } from '../errors.ts';
-import { failureOf, type Log } from '../log.ts';
+import { StorageFull } from '../errors.ts';
 import type { Partition } from '../store/partition.ts';
 import { Applying, type ApplyingParts } from './applying.ts';
 import { headOf, type OutboxHolder, OutboxList } from './outbox_list.ts';
@@ -20,12 +19,10 @@ export type MoveEnd = 'ended' | 'left' | 'lost';
  */
 export class Outbox {
   readonly #applying: Applying;
-  readonly #log: Log;
   readonly #pace = new ReadingPace();
 
   constructor(parts: ApplyingParts) {
     this.#applying = new Applying(parts);
-    this.#log = parts.log;
   }
 
   /**
@@ -94,8 +91,7 @@ export class Outbox {
    * Sends each partition its entries, and waits until all of these partitions have applied them. For each partition,
    * waits at most PATIENCE_MS; only for the partition `awaited`, waits without limit. Skips the partitions in `behind`,
    * which must first apply the entries that are set aside for them. Resolves with the error of each partition that has
-   * failed. Logs the error, unless Redis is only away or full: the partition may have applied the entries half-way, and
-   * then ignores them the next time, so nothing else would tell of them.
+   * failed.
    */
   async #applyInAll(
     home: Partition,
@@ -109,12 +105,9 @@ export class Outbox {
       .filter(([to]) => !behind.includes(to))
       .map(([to, its]) => {
         const own = its.map(({ entry }) => entry);
-        return this.#applying.apply(home, to, own, { inTime: to !== awaited }).catch((error) => {
-          failed.set(to, error);
-          if (isPassing(error)) return;
-          const about = { err: error, partition: to, ...failureOf(error) };
-          this.#log.error(about, 'entries of an outbox failed; what was stored half-way counts as applied');
-        });
+        return this.#applying
+          .apply(home, to, own, { inTime: to !== awaited })
+          .catch((error) => failed.set(to, error));
       });
     await Promise.all(applying);
     return failed;

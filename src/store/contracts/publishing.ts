@@ -63,6 +63,7 @@ export const publishingContracts = {
       applied: ['number'],
       published: [{ ...PUBLISHED, isForeign: 'flag' }],
       refused: [{ topic: 'text', reason: 'text', events: 'number' }],
+      failure: 'text?',
       mayBeUnused: ['text'],
     },
   },

@@ -119,8 +119,14 @@ for (const [what, broken] of [
     await to.redis.set(broken(to.keys), 'x');
     await bus.publish('e1');
     await bus.publisher.publish({ topic: other, client: 'shop', events: ['e2'] });
-    await bus.runJobs();
+    await bus.outbox.flush(bus.homeOfTopic(), to);
     assert.equal((await bus.queued(token)).at(-1), 'e2');
+    await bus.publish('e3');
+    await bus.publisher.publish({ topic: other, client: 'shop', events: ['e4'] });
+    await bus.runJobs();
+    assert.equal((await bus.queued(token)).at(-1), 'e4');
+    for (const { redis, keys } of bus.partitions.all)
+      assert.equal(await redis.exists(keys.outbox_aside('1')), 0);
     assert.equal(bus.logged.lines.length, 1);
     assert.match(String(bus.logged.lines[0]?.msg), /^entries of an outbox failed; what was stored half-way/);
     await redis.flush();
