@@ -2,6 +2,8 @@ import { Backoff } from '../backoff.ts';
 import { StorageFull, StorageUnavailable } from '../errors.ts';
 import { failureOf, type Log, reasonOf } from '../log.ts';
 import type { Recorder } from '../metrics/recorder.ts';
+import type { Job } from '../store/job.ts';
+import { withoutToken } from './dead_letters/bulks.ts';
 import type { Grant } from './grant.ts';
 import type { Queue } from './queue.ts';
 import type { Acknowledged, Burial, Finished, JobHandler, Settlement, Success } from './settlement.ts';
@@ -43,12 +45,15 @@ export class Assignment {
   inDoubt = false;
   readonly #parts: AssignmentParts;
   readonly #ending = new AbortController();
+  /** The job as log lines show it. */
+  readonly #shown: Job | undefined;
   #running = true;
   #lost = false;
 
   constructor(grant: Grant, parts: AssignmentParts) {
     this.grant = grant;
     this.#parts = parts;
+    this.#shown = grant.job && withoutToken(grant.job);
   }
 
   /**
@@ -67,7 +72,7 @@ export class Assignment {
     // The report is repeated until Redis takes it. Otherwise a delivered batch would be delivered again.
     while (!(await this.#settle(settlement))) {
       if (this.#ending.signal.aborted) {
-        log.error({ job: this.grant.job }, 'stopped before Redis took the outcome; the job will run again');
+        log.error({ job: this.#shown }, 'stopped before Redis took the outcome; the job will run again');
         return;
       }
       await backoff.wait(this.#ending.signal);
@@ -89,8 +94,9 @@ export class Assignment {
   async #handle(): Promise<Settlement> {
     const { signal } = this.#ending;
     if (signal.aborted) return GIVEN_BACK;
-    const { job, batch, atMs } = this.grant;
+    const { batch, atMs } = this.grant;
     const { log } = this.#parts;
+    const job = this.#shown;
     try {
       return await this.#parts.handler(this.grant, signal);
     } catch (error) {
@@ -127,7 +133,7 @@ export class Assignment {
       return true;
     } catch (error) {
       this.inDoubt = true;
-      const about = { ...failureOf(error), job: this.grant.job };
+      const about = { ...failureOf(error), job: this.#shown };
       this.#parts.log.warn(about, 'Redis did not take the outcome of a job; trying again');
       return false;
     }
@@ -174,8 +180,7 @@ export class Assignment {
   }
 
   #warnOfLostLease(): void {
-    const { worker, job } = this.grant;
     const line = 'the lease ran out before the job was done; its outcome does not count';
-    this.#parts.log.warn({ worker, job }, line);
+    this.#parts.log.warn({ worker: this.grant.worker, job: this.#shown }, line);
   }
 }

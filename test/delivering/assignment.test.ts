@@ -216,3 +216,22 @@ test('a job that is aborted before it began is given back untried', async () => 
   await assignment.run();
   assert.deepEqual([runs, (await bus.state()).main.instant], [0, ['a1']]);
 });
+
+test('what goes wrong with a job of a bulk operation is logged without the token of its client', async () => {
+  const queue = new EventfulQueue(redis.store, 'aux', SETTINGS);
+  const job = { name: 'bulk', args: ['shop--0123456789abcdef', 'the-id', 'run'] };
+  const grant: Grant = { worker: 'w1', packed: Buffer.of(), lease: 1, job, atMs: 0 };
+  const away = async () => {
+    queue.loseReply();
+    throw new StorageUnavailable(new Error('away'));
+  };
+  for (const handler of [away, () => Promise.reject(new Error('broken'))]) {
+    const { log, lines } = capturedLog();
+    const recorder = { removed() {}, buried() {} };
+    const acknowledge = (finished: Finished) => queue.ack(finished);
+    const assignment = new Assignment(grant, { queue, acknowledge, handler, recorder, log });
+    await assignment.run();
+    assert.match(JSON.stringify(lines), /the-id/);
+    assert.doesNotMatch(JSON.stringify(lines), /0123456789abcdef/);
+  }
+});
