@@ -24,6 +24,8 @@ const MAX_JOINS = 100;
  * read, they could all be joins of one client, and other clients would wait.
  */
 const MAX_DUE = 2000;
+/** A join that fails is tried again after this time. */
+const TRY_AGAIN_MS = 1000;
 /** Maximum join keys that one script call closes. Closing 100 takes Redis about a millisecond. */
 const MAX_CLOSED = 100;
 
@@ -43,17 +45,19 @@ interface JoinExpiryParts {
  * `on_expiry`. One call closes up to 100 keys of each of up to 100 joins. Several processes may call the function at
  * the same time.
  *
- * If a join fails, the others are still handled, and the first error is thrown at the end: StorageFull if an event must
- * be published while memory is short, or StorageUnavailable if Redis cannot be reached.
+ * If a join fails, it is postponed, and the others are still handled. The first error is thrown at the end: StorageFull
+ * if an event must be published while memory is short, or StorageUnavailable if Redis cannot be reached.
  */
 export function joinExpiry(parts: JoinExpiryParts): (signal: AbortSignal) => Promise<void> {
   const lines = new SubscriberLines(parts);
-  let calls = 0;
   return async (signal) => {
     const failures: unknown[] = [];
-    for (const token of await dueJoins(parts.partition, calls++ * MAX_JOINS)) {
+    for (const token of await dueJoins(parts.partition)) {
       if (signal.aborted) return;
-      await expire({ ...parts, lines }, token).catch((error: unknown) => failures.push(error));
+      await expire({ ...parts, lines }, token).catch((error: unknown) => {
+        failures.push(error);
+        return postpone(parts.partition, token);
+      });
     }
     if (failures.length > 0) throw failures[0];
   };
@@ -61,22 +65,30 @@ export function joinExpiry(parts: JoinExpiryParts): (signal: AbortSignal) => Pro
 
 /**
  * Returns up to MAX_JOINS joins that have expired join keys. Takes one join of each client in turn, so that no client
- * keeps the others waiting. `firstClient` says which client begins. Each call must begin with another one, because
- * joins that fail stay due: those of MAX_JOINS clients would keep all others waiting.
+ * keeps the others waiting.
  */
-async function dueJoins(partition: Partition, firstClient: number): Promise<string[]> {
+async function dueJoins(partition: Partition): Promise<string[]> {
   const due = await partition.command(async (redis, keys) => {
     const nowMs = msOf(await redis.time());
     return redis.zrangebyscore(keys.joins_expiring(), '-inf', nowMs, 'LIMIT', 0, MAX_DUE);
   });
-  const byClient = [...Map.groupBy(due, ownerOf).values()];
-  const first = firstClient % Math.max(1, byClient.length);
-  const joinsOf = [...byClient.slice(first), ...byClient.slice(0, first)];
+  const joinsOf = [...Map.groupBy(due, ownerOf).values()];
   const rounds = Math.max(0, ...joinsOf.map(({ length }) => length));
   const inTurns = Array.from({ length: rounds }, (_, round) =>
     joinsOf.flatMap((joins) => joins[round] ?? []),
   );
   return inTurns.flat().slice(0, MAX_JOINS);
+}
+
+/**
+ * Makes a join due again after TRY_AGAIN_MS. If joins that fail stayed due, the next call would choose the same ones
+ * again, and so keep others waiting. `GT`: if another process has handled the join meanwhile, its later time stays.
+ */
+async function postpone(partition: Partition, token: string): Promise<void> {
+  await partition.command(async (redis, keys) => {
+    const dueMs = msOf(await redis.time()) + TRY_AGAIN_MS;
+    await redis.zadd(keys.joins_expiring(), 'XX', 'GT', dueMs, token);
+  });
 }
 
 /**
