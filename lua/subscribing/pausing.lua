@@ -38,12 +38,11 @@ function pausing.lift(call, token)
   return redis.call('HDEL', call.keys.subscriber(token), 'paused_at', 'paused_by') > 0
 end
 
--- Makes the delivery of a subscriber's oldest failed batch due now, if it is scheduled for later.
-local function try_failed(call, token)
-  local bid = redis.call('ZRANGE', call.keys.batches_retrying(token), 0, 0)[1]
-  local job = bid and jobs.delivery_of(bid)
-  if job and redis.call('ZREM', call.keys.jobs_scheduled('main'), job) == 1 then
-    jobs.make_instant(call, 'main', job)
+-- Makes the deliveries of a subscriber's `max` oldest failed batches due now, if they are scheduled for later.
+function pausing.try_failed(call, token, max)
+  for _, bid in ipairs(redis.call('ZRANGE', call.keys.batches_retrying(token), 0, max - 1)) do
+    local job = jobs.delivery_of(bid)
+    if redis.call('ZREM', call.keys.jobs_scheduled('main'), job) == 1 then jobs.make_instant(call, 'main', job) end
   end
 end
 
@@ -56,7 +55,7 @@ function pausing.try_at_once(call, token, max)
   local probe = redis.call('HGET', subscriber, 'probe')
   local released = probe and subscribers.release_probe(call, token, probe)
   local became_instant = waiting.make_instant(call, token, max)
-  if not (released or became_instant) then try_failed(call, token) end
+  if not (released or became_instant) then pausing.try_failed(call, token, 1) end
 end
 
 return pausing

@@ -121,6 +121,8 @@ return function(call, args)
   local width = lanes.width(call, settings.max_in_flight or max_in_flight, settings.max_bytes or max_bytes, args)
   if resumes or moved then
     pausing.try_at_once(call, token, args.lane_limit_max)
+    -- The former callback may have asked for a long wait by `Retry-After`, for each batch that it refused.
+    if moved then pausing.try_failed(call, token, args.lane_limit_max) end
   elseif order_changed or width > width_before then
     waiting.make_instant(call, token, args.lane_limit_max)
   end

@@ -4,7 +4,7 @@ import tls from 'node:tls';
 import { batchHandler, type HandlerSettings } from '../../harness/batch_handler.ts';
 import { capturedLog } from '../../harness/captured_log.ts';
 import { noOpenssl, selfSigned } from '../../harness/http/certificates.ts';
-import { answer, Receiver } from '../../harness/http/receiver.ts';
+import { type Answer, answer, Receiver } from '../../harness/http/receiver.ts';
 import { RUBY_EVENT } from '../../harness/redis/ruby_redis.ts';
 import { TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
@@ -222,6 +222,27 @@ for (const [max_attempts, taken] of [
     await isOver();
     assert.deepEqual([receiver.deliveries.length, other.urls], [1, taken]);
   });
+
+test('batches that a former callback has refused do not wait at the new one for its Retry-After', async () => {
+  await deliver({}, 8);
+  await subscribe();
+  const other = await Receiver.start();
+  closing.push(() => other.stop());
+  const refuse = answer.status(503, { 'Retry-After': '3600' });
+  const held: (() => void)[] = [];
+  const hold: Answer = (response) => {
+    held.push(() => refuse(response));
+    // A quarter of the workers may deliver to alice at a time: two of these eight.
+    if (held.length === 2) for (const each of held) each();
+  };
+  receiver.answers(hold, hold);
+  await bus.publish('a', 'widgets', [event(1), event(2)]);
+  const { redis: commands, keys } = redis.store;
+  await until(async () => (await commands.zcard(keys.jobs_scheduled('main'))) === 2);
+  await subscribe({ callback: other.callback });
+  await isOver();
+  assert.deepEqual(other.urls.toSorted(), [url(1), url(2)]);
+});
 
 test('a batch that is refused when its subscriber has left is dropped at once, whatever Retry-After says', async () => {
   await deliver();

@@ -39,7 +39,7 @@ test('a subscriber with a new callback is tried at once, however long its old ca
   assert.deepEqual(await acquire('w1', 'w2'), [], 'the same callback');
   await bus.store.redis.hset('subscriber:alice', 'callback', 'https://old.example/');
   await subscribe();
-  assert.deepEqual(await acquire('w1', 'w2'), ['a2']);
+  assert.deepEqual(await acquire('w1', 'w2'), ['a2', 'a1']);
 });
 
 for (const ordered of ['', 1] as const)
