@@ -121,8 +121,9 @@ export class StorageUnavailable extends BusError {
 
 /** Thrown while Redis has lost the data of the bus. Waiting does not help: an operator must act. */
 export class StorageLost extends StorageUnavailable {
-  constructor() {
-    super(undefined, 'Redis has lost the data of the bus');
+  /** `redis`: which Redis has lost it, if known. */
+  constructor(redis?: string) {
+    super(undefined, 'Redis has lost the data of the bus', redis);
     this.name = 'StorageLost';
   }
 }

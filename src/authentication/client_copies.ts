@@ -64,7 +64,7 @@ export async function repairCopies(
   const removeOthers = async (tokens: string[]) => {
     const clients = await readKnown(control, tokens);
     const gone = tokens.filter((token) => !clients.has(token));
-    if (gone.length > 0 && !(await hasData(control))) throw new StorageLost();
+    if (gone.length > 0 && !(await control.hasData())) throw new StorageLost(control.master.name);
     for (const token of gone) await other.run('remove_client', { token });
   };
   for await (const tokens of tokensOf(control, signal)) await skipping(tokens, copy);
@@ -92,10 +92,6 @@ async function* tokensOf(partition: Partition, signal: AbortSignal): AsyncGenera
     yield pairsOf(flat).map(([token]) => token);
     if (signal.aborted) return;
   }
-}
-
-async function hasData(partition: Partition): Promise<boolean> {
-  return (await partition.command((redis, keys) => redis.exists(keys.schema()))) === 1;
 }
 
 async function readKnown(partition: Partition, tokens: readonly string[]): Promise<Map<string, KnownClient>> {

@@ -13,18 +13,10 @@ const LACKING =
   'Redis does not have the data of the bus, which ROUTEMASTER_REQUIRE_DATA requires. Correct ROUTEMASTER_REDIS_URL ' +
   `or ROUTEMASTER_REDIS_PREFIX if one of them is wrong. If both are right, the data is lost. ${ADVICE}`;
 
-/**
- * True if this partition has the data of a bus. The key `schema` is stored when a process prepares the partition, and
- * stays.
- */
-async function hasData(partition: Partition): Promise<boolean> {
-  return (await partition.command((redis, keys) => redis.exists(keys.schema()))) === 1;
-}
-
 /** Throws StorageUnavailable if a partition has no data. Also logs what to do, at most once a minute (see log.ts). */
 export async function requireData(partitions: readonly Partition[], log: Log): Promise<void> {
   for (const partition of partitions) {
-    if (await hasData(partition)) continue;
+    if (await partition.hasData()) continue;
     const away = partition.master.name;
     log.error({ away }, LACKING);
     throw new StorageUnavailable(undefined, 'Redis does not have the data of the bus', away);
@@ -109,7 +101,7 @@ export class StorageWatch {
   async #lookAt(partition: Partition): Promise<void> {
     try {
       const info = partition.command((redis) => redis.info('memory'));
-      const [memory, isStored] = await Promise.all([info, hasData(partition)]);
+      const [memory, isStored] = await Promise.all([info, partition.hasData()]);
       const problem = isStored ? policyProblem(infoField(memory, 'maxmemory_policy')) : LOST;
       const isKnown = [...this.#problems.values()].includes(problem);
       if (problem !== undefined && !isKnown) this.#log.error({ redis: partition.master.name }, problem);

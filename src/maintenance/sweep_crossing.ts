@@ -75,9 +75,8 @@ class Crossing {
    * brings them back. Without their marks, they would get nothing of other partitions until the next sweep after that.
    */
   async #hasData(other: Partition): Promise<boolean> {
-    const exists = () => other.command((redis, keys) => redis.exists(keys.schema()));
     await this.#attempt(other, async () => {
-      if ((await exists()) === 0) throw new StorageLost();
+      if (!(await other.hasData())) throw new StorageLost(other.master.name);
     });
     return !this.#failed.has(other);
   }

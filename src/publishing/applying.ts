@@ -125,7 +125,7 @@ export class Applying {
     const { confirmed, recorder, limits } = this.#parts;
     const partition = confirmed.all[to] as Partition;
     const reply = await partition.runPermitted('apply_outbox', { ...limits, uidSeed: uidSeed(), sources });
-    if (reply.isLost) throw new StorageLost();
+    if (reply.isLost) throw new StorageLost(partition.master.name);
     countPublished(recorder, reply.published);
     for (const refusal of reply.refused) this.#tell(refusal.topic, refusal, JOIN_REFUSED);
     if (reply.failure !== undefined) this.#tell(to, { partition: to, reason: reply.failure }, HALF_WAY);

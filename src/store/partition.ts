@@ -147,6 +147,14 @@ export class Partition {
   }
 
   /**
+   * True if this partition has the data of a bus. The key `schema` is stored when a process prepares the partition, and
+   * stays.
+   */
+  async hasData(): Promise<boolean> {
+    return (await this.command((redis, keys) => redis.exists(keys.schema()))) === 1;
+  }
+
+  /**
    * Does the same as `command`, but resolves only when `minReplicas` replicas have all data that the command has read.
    */
   confirmedCommand<T>(command: (redis: Redis, keys: Keyspace) => Promise<T>): Promise<T> {

@@ -4,12 +4,14 @@ import { write, writesOf } from '../../harness/redis/append_only_file.ts';
 import { TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
 import type { Published } from '../../harness/scripts/bus_inputs.ts';
+import { beginBus } from '../../harness/scripts/crossing.ts';
 import { buryAll } from '../../harness/scripts/dead_letters.ts';
 import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { JoinCalls, joinEvent, type Rules } from '../../harness/scripts/join_calls.ts';
 import { packNamed, seedOf } from '../../harness/scripts/names.ts';
 import { type Firing, fireTriggers, putTrigger } from '../../harness/scripts/triggers.ts';
 import { sweep } from '../../src/maintenance/sweep/sweep.ts';
+import { Partitions } from '../../src/store/partitions.ts';
 
 const redis = new TestStore({ appendonly: 'yes', appendfsync: 'no' });
 const bus = new Bus(() => redis.store);
@@ -17,7 +19,7 @@ const joins = new JoinCalls(bus);
 
 async function fill(): Promise<void> {
   await redis.flush();
-  await redis.store.redis.set(redis.store.keys.schema(), 2);
+  await beginBus(new Partitions(redis.store));
   await bus.subscribe('alice', { topics: ['widgets', 'gadgets'] });
   await bus.subscribe('bob', { topics: ['widgets'] });
   await bus.publish('a', 'widgets', ['e1']);

@@ -4,10 +4,12 @@ import { encode } from '@msgpack/msgpack';
 import { TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
 import { PUBLISH_LIMITS } from '../../harness/scripts/bus_inputs.ts';
+import { beginBus } from '../../harness/scripts/crossing.ts';
 import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { JoinCalls, joinEvent } from '../../harness/scripts/join_calls.ts';
 import { seedOf } from '../../harness/scripts/names.ts';
 import { until } from '../../harness/until.ts';
+import { Partitions } from '../../src/store/partitions.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
@@ -47,7 +49,7 @@ const ready = async () =>
 
 beforeEach(async () => {
   await redis.flush();
-  await redis.store.redis.set(redis.store.keys.schema(), 2);
+  await beginBus(new Partitions(redis.store));
   await bus.subscribe('office', { topics: ['ready'], timeout: 600_000 });
   await joins.put('order', {
     sources: [
