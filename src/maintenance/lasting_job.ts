@@ -15,7 +15,7 @@ export function lastingJob(handler: JobHandler, log: Log): JobHandler {
     handler(grant, signal).catch((error: unknown) => {
       if (error instanceof StorageFull || error instanceof StorageUnavailable) throw error;
       log.error(
-        { err: error, job: grant.job && withoutToken(grant.job) },
+        { err: error, job: withoutToken(grant.job) },
         'a job failed; nothing is lost, and it runs again in ten seconds',
       );
       return AFTER_A_FAULT;

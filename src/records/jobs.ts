@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { withoutToken } from '../delivering/dead_letters/bulks.ts';
+import { BULK_JOB, withoutToken } from '../delivering/dead_letters/bulks.ts';
 import { NAMED } from '../routing/schemas.ts';
 import type { Reply } from '../store/contracts.ts';
 import { packJob, QUEUES, type QueueName, unpackJob } from '../store/job.ts';
@@ -52,10 +52,9 @@ const JOB_ID = /^(main|aux)(?:\.(\d{1,3}))?-([\w-]{1,1000})$/;
 /** Returns the id of a job as the audit shows it: without a token. Any other id is returned unchanged. */
 export function auditedJobId(id: string): string {
   const [, , , packed = ''] = JOB_ID.exec(id) ?? [];
-  const job = unpackJob(Buffer.from(packed, 'base64url'));
-  if (!job) return id;
-  const { name, args } = withoutToken(job);
-  return id.slice(0, -packed.length) + packJob(name, args).toString('base64url');
+  const job = withoutToken(unpackJob(Buffer.from(packed, 'base64url')));
+  if (job?.name !== BULK_JOB) return id;
+  return id.slice(0, -packed.length) + packJob(job.name, job.args).toString('base64url');
 }
 
 /** Lists the jobs of all queues. */

@@ -59,6 +59,19 @@ describe('the audit', () => {
     assert.doesNotMatch(String(Buffer.from(target, 'base64url')), /0123456789abcdef/);
   });
 
+  test('names any other job as the caller does, however its bytes are packed', async () => {
+    const levels = Buffer.alloc(150, 0x91);
+    for (const [index, packed] of [
+      Buffer.from([0x92, 0xd9, 1, 0x78, 0x90]),
+      Buffer.concat([Buffer.from([0x92, 0xa1, 0x78]), levels, Buffer.from([0x90])]),
+    ].entries()) {
+      const id = `aux-${packed.toString('base64url')}`;
+      assert.equal((await api.call('POST', `/jobs/${id}/run`, { as: 'root' })).status, 404);
+      const { target } = (await recorded(api, index + 1)).at(-1) ?? {};
+      assert.ok(target && id.startsWith(target), target ?? '');
+    }
+  });
+
   test('has every call that changes something, but no publish and nothing that only looks', async () => {
     const [pub, sub] = [await api.token('pub'), await api.token('sub')];
     const subscription = JSON.stringify({ topics: ['widgets'], callback: CALLBACK });

@@ -15,8 +15,8 @@ export const BULK_JOB = 'bulk';
  * Returns a job without the token of a client, which can be a credential, for the log and the audit. Only the jobs of
  * bulk operations have a token among their arguments.
  */
-export function withoutToken(job: Job): Job {
-  return job.name === BULK_JOB ? { ...job, args: job.args.slice(1) } : job;
+export function withoutToken(job: Job | undefined): Job | undefined {
+  return job?.name === BULK_JOB ? { ...job, args: job.args.slice(1) } : job;
 }
 
 /**
