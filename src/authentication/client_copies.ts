@@ -32,8 +32,7 @@ export function registerIn(
  * the scopes no longer permit, and returns their tokens in `ended`. Skips each client that has a key of a wrong type in
  * Redis. `error` is the error of the first skipped client.
  *
- * Throws StorageLost if the control partition has lost its data, as after a restart with an empty disk. It then knows no
- * clients, but a backup may bring them back. Removing the copies would delete the triggers of these clients for good.
+ * Throws StorageLost if copies are to be removed, and the control partition has lost its data.
  */
 export async function repairCopies(
   control: Partition,
@@ -63,16 +62,17 @@ export async function repairCopies(
   // is stored in the control partition first.
   const removeOthers = async (tokens: string[]) => {
     const clients = await readKnown(control, tokens);
-    const gone = tokens.filter((token) => !clients.has(token));
-    if (gone.length > 0 && !(await control.hasData())) throw new StorageLost(control.master.name);
-    for (const token of gone) await other.run('remove_client', { token });
+    for (const token of tokens) if (!clients.has(token)) await removeCopy(control, other, token);
   };
   for await (const tokens of tokensOf(control, signal)) await skipping(tokens, copy);
   for await (const tokens of tokensOf(other, signal)) await skipping(tokens, removeOthers);
   return { ended, error };
 }
 
-/** Copies a client to the partition `other`. Resolves with false if there is no such client. */
+/**
+ * Copies a client to the partition `other`. Resolves with false if there is no such client. Throws StorageLost if the
+ * control partition loses its data meanwhile.
+ */
 export async function addCopy(control: Partition, other: Partition, token: string): Promise<boolean> {
   const client = (await readKnown(control, [token])).get(token);
   if (!client) return false;
@@ -80,8 +80,18 @@ export async function addCopy(control: Partition, other: Partition, token: strin
   // If the client is gone now, it may have been removed from `other` before the copy was made. So the copy is removed
   // here.
   if ((await readKnown(control, [token])).has(token)) return true;
-  await other.run('remove_client', { token });
+  await removeCopy(control, other, token);
   return false;
+}
+
+/**
+ * Removes the copy of a client that is not in the control partition. Throws StorageLost if the control partition has
+ * lost its data, as after a restart with an empty disk. It then knows no clients, but a backup may bring them back.
+ * Removing the copies would delete the triggers of these clients for good.
+ */
+async function removeCopy(control: Partition, other: Partition, token: string): Promise<void> {
+  if (!(await control.hasData())) throw new StorageLost(control.master.name);
+  await other.run('remove_client', { token });
 }
 
 async function* tokensOf(partition: Partition, signal: AbortSignal): AsyncGenerator<string[]> {

@@ -6,7 +6,7 @@ import { openStore, TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
 import { putTrigger } from '../../harness/scripts/triggers.ts';
 import { Clients } from '../../src/authentication/client.ts';
-import { repairCopies } from '../../src/authentication/client_copies.ts';
+import { addCopy, repairCopies } from '../../src/authentication/client_copies.ts';
 import { ha1 } from '../../src/authentication/digests.ts';
 import { StorageFull, StorageLost, StorageUnavailable } from '../../src/errors.ts';
 import type { Partition } from '../../src/store/partition.ts';
@@ -259,6 +259,24 @@ describe('with several partitions', () => {
     await control.redis.restore(control.keys.api_tokens(), 0, backup);
     await begin();
     assert.equal((await repairCopies(control, near, all)).error, undefined);
+    assert.equal(await near.redis.zcard(near.keys.triggers_due()), 1);
+  });
+
+  test('a copy for a new trigger removes nothing if the control partition loses its data meanwhile', async () => {
+    await begin();
+    const [near] = others as [Partition];
+    await changing().register('shop', 'shop');
+    await putTrigger(near, 'hourly');
+    const { control } = partitions;
+    const run = near.run.bind(near);
+    near.run = async (name, args) => {
+      const reply = await run(name, args);
+      if (name === 'register_client')
+        await control.redis.del(control.keys.schema(), control.keys.api_tokens());
+      return reply;
+    };
+    await assert.rejects(addCopy(control, near, 'shop'), StorageLost);
+    assert.deepEqual(await known(near), { shop: 'shop' });
     assert.equal(await near.redis.zcard(near.keys.triggers_due()), 1);
   });
 
