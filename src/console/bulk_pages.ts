@@ -19,7 +19,7 @@ export const BULK_PATH = `${LETTERS}/bulk`;
 export interface BulkParts {
   bulks: Pick<Bulks, 'begin' | 'find' | 'confirm' | 'cancel'>;
   joins: AskedSubscribersParts['joins'];
-  publicNames: Pick<PublicNames, 'of'>;
+  publicNames: Pick<PublicNames, 'seenBy'>;
 }
 
 /**
@@ -87,9 +87,9 @@ export function bulkPages({ api, bulks, joins, publicNames }: BulkParts & { api:
   ];
 
   /** Returns a bulk operation as the visitor may see it: a viewer sees public names, because tokens can be credentials. */
-  async function seenBy({ role }: Caller, bulk: Bulk | undefined): Promise<Bulk | undefined> {
-    if (role !== 'viewer' || !bulk?.tokens) return bulk;
-    return { ...bulk, tokens: bulk.tokens.map(await publicNames.of(bulk.tokens)) };
+  async function seenBy(caller: Caller, bulk: Bulk | undefined): Promise<Bulk | undefined> {
+    if (!bulk?.tokens) return bulk;
+    return { ...bulk, tokens: bulk.tokens.map(await publicNames.seenBy(caller, bulk.tokens)) };
   }
 
   function deciding(does: 'confirm' | 'cancel'): Route {
