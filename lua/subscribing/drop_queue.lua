@@ -28,7 +28,8 @@ return function(call, args)
   local records = delivery_log.drops('unsubscribed', args.delivery_log)
   local collection, dropped, events = dropping.begin(records), 0, 0
   local is_back, open = redis.call('SISMEMBER', keys.subscribers(), token) == 1, open_batches.bid_of(call, token)
-  for _, bid in ipairs(redis.call('ZRANGE', keys.batches_queued(token), 0, args.max_batches + held_count - 1)) do
+  -- Reads as many more as may stay: those that workers have, and the open one.
+  for _, bid in ipairs(redis.call('ZRANGE', keys.batches_queued(token), 0, args.max_batches + held_count)) do
     local job = jobs.delivery_of(bid)
     -- `until_ms` is compared with the creation time in the batch, not with the batch's score in `batches_queued`. The
     -- score can be later: a batch of an `ordered` subscriber always gets a higher score than the batch before it.

@@ -94,9 +94,14 @@ export async function autodrop(
   return `autodrop ${token ?? ''} ${namesOf(gone)}`;
 }
 
-/** Drops the oldest batches of one subscriber, except those in flight. */
+/** Drops the oldest batches of one subscriber, except those in flight, and its open one unless it has left. */
 export async function dropQueue(world: World, model: Model, token: string, n: number): Promise<string> {
-  const mine = model.batches.filter((each) => each.token === token && model.holderOf(each) === undefined);
+  const mine = model.batches.filter(
+    (each) =>
+      each.token === token &&
+      model.holderOf(each) === undefined &&
+      !(each.open && model.subscribers.has(token)),
+  );
   const gone = mine.slice(0, n);
   const events = gone.reduce((sum, each) => sum + each.events.length, 0);
   assert.deepEqual(await world.bus.dropQueue(token, n), { batches: gone.length, events });
