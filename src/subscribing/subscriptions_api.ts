@@ -40,7 +40,10 @@ interface SubscriptionsParts {
   dialect: Pick<Dialect, 'cutsMax'>;
 }
 
-/** The routes by which a client subscribes (`/subscription`, or its other name `/subscriber`) and leaves one topic. */
+/**
+ * The routes by which a client subscribes (`/subscription`, or its other name `/subscriber`) and leaves one topic. The
+ * route by which it leaves all topics, `DELETE /subscriber`, is in subscribers_api.ts.
+ */
 export function subscriptionsApi(parts: SubscriptionsParts): Route[] {
   const { clients, subscribers, subscriptions, policy, limits, dialect } = parts;
   /**

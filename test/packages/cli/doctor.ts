@@ -280,7 +280,7 @@ test('doctor finds a clock that is wrong, and a server that is no bus', async (t
   const port = await serving(t, ({ url }, response) => {
     response.sendDate = false;
     const date = new Date(Date.now() - 400_000).toUTCString();
-    response.writeHead(url === '/health' ? 200 : 401, { date }).end('{}');
+    response.writeHead(url === '/health' ? 200 : 401, { date }).end('{"from":"a later release"}');
   });
   const { stdout } = await terminal.rtm(`doctor -b 127.0.0.1:${port} -t x`);
   assert.match(stdout, /^BAD +clock +this machine is (399|400|401) s ahead of the bus\n +Run NTP/m);
