@@ -59,10 +59,10 @@ local function grow(call, quota, use, uses, bits, kept_ms)
   if refused_at_ms and refused_at_ms > call.now_ms then
     redis.call('DEL', call.keys.nonces_refused(use.client))
     refused_at_ms = nil
-    -- The time of the last refusal lies in the future, because Redis's clock was set back. Every new nonce would be
-    -- older and so refused, so this call has deleted that time. But now the bus would accept the refused request if
-    -- somebody repeated it. To prevent this, all keys that sign nonces are replaced, unless the key that signed the
-    -- nonce of that request is out of use already.
+    -- Nonces older than the last refusal are refused. Redis's clock was set back, so the last refusal lies in the
+    -- future, and every new nonce would be refused. So this call has deleted the time of that refusal. But now the bus
+    -- would accept the request that was refused then, if somebody repeated it. To prevent this, all keys that sign
+    -- nonces are replaced, unless the key that signed the nonce of that request is out of use already.
     if redis.call('HGET', call.keys.digest_keys(), hour) == key then
       digest_keys.replace(call)
       return 'replaced'

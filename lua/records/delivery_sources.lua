@@ -37,14 +37,14 @@ end
 -- Creates the working state of one listing, which searches indexes (sorted sets) and delivery logs. Some fields:
 --   state       only batches in this state are listed; nil for any state
 --   reason      only dead letters that died for this reason are listed; nil for any reason
---   max_looked  how many batches the listing may look at, listed or not. After these, its last entry is `{ at_ms, id,
---               stopped = true }`, and the next page begins after this time and id
+--   max_looked  how many batches the listing may look at, listed or not. A listing that stops at this number ends with
+--               the additional entry `{ at_ms, id, stopped = true }`: the next page begins after this time and id
 --   looked      how many batches the listing has looked at
 --   sources     how many indexes, logs, single batches (`add_singles`) and subscribers it has searched
 --   newest_ms   the latest time within the bounds; math.huge if they have none
 --   oldest_ms   the earliest time that a record within the bounds can have
---   skipped     the key of an index, log, trail or dead letter that was left out, because another program has written
---               it
+--   skipped     the key of an index, log, trail or dead letter that was left out because of its type: another program
+--               has written it
 function delivery_sources.begin(call, bounds, wanted, max_looked)
   return {
     call = call, bounds = bounds, state = wanted.state, reason = wanted.reason, max_looked = max_looked, looked = 0,

@@ -27,17 +27,19 @@ interface Flush {
   cells: Cell[];
 }
 
-/** What must be sent to one partition. The flushes in `unsent` are sent one after the other, the oldest first. */
+/**
+ * What one partition must still confirm. The flushes in `unconfirmed` are sent one after the other, the oldest first.
+ */
 interface Outgoing {
   partition: Partition;
-  unsent: Flush[];
+  unconfirmed: Flush[];
   lastNumber: number;
   /**
-   * True if Redis has refused the last flush to this partition, and has surely not added the counts of any unsent flush
-   * (`isInDoubt` is false).
+   * True if Redis has refused the last flush to this partition, and has surely not added the counts of any unconfirmed
+   * flush (`isInDoubt` is false).
    */
   isRefused: boolean;
-  /** True if the oldest flush in `unsent` was sent, but no reply came. Redis may have added its counts. */
+  /** True if the oldest unconfirmed flush was sent, but no reply came. Redis may have added its counts. */
   isInDoubt: boolean;
 }
 
@@ -64,7 +66,7 @@ export class Counters {
   constructor(partitions: Partitions, { flushIntervalMs, log }: { flushIntervalMs: number; log: Log }) {
     this.#partitions = partitions;
     const nothing = { lastNumber: 0, isRefused: false, isInDoubt: false };
-    this.#outgoing = partitions.all.map((partition) => ({ partition, unsent: [], ...nothing }));
+    this.#outgoing = partitions.all.map((partition) => ({ partition, unconfirmed: [], ...nothing }));
     this.#flushIntervalMs = flushIntervalMs;
     this.#log = log;
   }
@@ -122,12 +124,12 @@ export class Counters {
   notAccepted(name: CounterName): { tags: Tags; value: number }[] {
     const outgoing = this.#outgoing.find(({ partition }) => partition === this.#partitions.control);
     if (!outgoing?.isRefused) return [];
-    const cells = [...outgoing.unsent.flatMap((flush) => flush.cells), ...this.#cells.values()];
+    const cells = [...outgoing.unconfirmed.flatMap((flush) => flush.cells), ...this.#cells.values()];
     return cells.flatMap((cell) => (cell.name === name ? { tags: cell.tags, value: cell.count } : []));
   }
 
   async #tick(): Promise<void> {
-    if (this.#busy || (this.#cells.size === 0 && this.#unsent.length === 0)) return;
+    if (this.#busy || (this.#cells.size === 0 && this.#unconfirmed.length === 0)) return;
     try {
       await this.flush();
       this.#failing = false;
@@ -163,17 +165,17 @@ export class Counters {
     for (const [id] of counted) this.#cells.delete(id);
     const cells = counted.map(([, cell]) => cell);
     for (const slice of slicesOf(cells, MAX_FIELDS))
-      outgoing.unsent.push({ number: ++outgoing.lastNumber, cells: slice });
+      outgoing.unconfirmed.push({ number: ++outgoing.lastNumber, cells: slice });
     await this.#send(outgoing);
   }
 
   async #send(outgoing: Outgoing): Promise<void> {
-    const { partition, unsent } = outgoing;
+    const { partition, unconfirmed } = outgoing;
     try {
-      for (let flush = unsent[0]; flush; flush = unsent[0]) {
+      for (let flush = unconfirmed[0]; flush; flush = unconfirmed[0]) {
         const counts = flush.cells.map(sentCount);
         await partition.run('count', { process: this.#process, flush: flush.number, counts });
-        unsent.shift();
+        unconfirmed.shift();
         outgoing.isInDoubt = false;
       }
       outgoing.isRefused = false;
@@ -185,15 +187,15 @@ export class Counters {
     }
   }
 
-  get #unsent(): Flush[] {
-    return this.#outgoing.flatMap(({ unsent }) => unsent);
+  get #unconfirmed(): Flush[] {
+    return this.#outgoing.flatMap(({ unconfirmed }) => unconfirmed);
   }
 
   /** Logs the counts that may be lost, by name. Tags are left out, because a token can be a credential. */
   #logLost(): void {
     const lost: Partial<Record<CounterName, number>> = {};
-    const unsent = [...this.#unsent.flatMap(({ cells }) => cells), ...this.#cells.values()];
-    for (const { name, count } of unsent) lost[name] = (lost[name] ?? 0) + count;
+    const unconfirmed = [...this.#unconfirmed.flatMap(({ cells }) => cells), ...this.#cells.values()];
+    for (const { name, count } of unconfirmed) lost[name] = (lost[name] ?? 0) + count;
     this.#log.error({ lost }, 'stopped before Redis confirmed these counts');
   }
 }

@@ -108,7 +108,7 @@ export class Master {
     return this.#connection instanceof RedisCluster;
   }
 
-  /** In a cluster, asks which master now has the slot of the key. Never rejects. */
+  /** In a cluster, asks again which master has the slot of the key for which this object was made. Never rejects. */
   async refresh(): Promise<void> {
     if (this.#connection instanceof RedisCluster) await this.#connection.refresh();
   }
