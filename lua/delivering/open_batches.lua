@@ -12,8 +12,8 @@ subscriber's field is missing, or has the UID of another batch, no bytes of its 
 are not counted (`needs_no_count`), because counting them made a publish to 500 subscribers 1.7 times as expensive.
 
 The hash `batches:closed` has, by UID, the time (ms) at which each batch or dead letter was closed. A batch without a
-field is still open, or counts as closed since its creation, for example because its first events filled it, or because
-it is a retried dead letter.
+field is still open, or counts as closed since its creation: its first events filled it (and were not accepted in
+another partition), or it is a retried dead letter.
 
 The key `batches:run` has the `run_id` of the Redis in which batches last got events, or workers were last scrubbed
 (redis_run.lua).

@@ -76,8 +76,10 @@ export function jobsApi({ jobs, pages, publicNames }: JobsParts): Route[] {
  */
 async function seenBy(publicNames: PublicNames, caller: Caller, jobs: ListedJob[]): Promise<ListedJob[]> {
   const shown = await publicNames.shownTo(caller, jobs, 'subscriber');
-  if (caller.role === 'root') return shown;
-  const nameOf = await publicNames.of(jobs.flatMap((job) => clientOfBulk(job) ?? []));
+  const nameOf = await publicNames.seenBy(
+    caller,
+    jobs.flatMap((job) => clientOfBulk(job) ?? []),
+  );
   return shown.map((job) => {
     const client = clientOfBulk(job);
     if (client === undefined) return job;

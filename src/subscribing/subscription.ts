@@ -74,7 +74,8 @@ export class Subscriptions {
       maxTopics,
       maxSubscribers,
     });
-    await this.#marks.refresh(partition, [...foreign, ...leftTopics]);
+    await this.#marks.refresh(partition, foreign);
+    await this.#marks.refreshLeft(partition, leftTopics);
     return reply;
   }
 

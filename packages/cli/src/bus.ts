@@ -41,8 +41,8 @@ export class Bus extends Routemaster {
 
   /**
    * Publishes an event, or an array of events. The JSON is sent unchanged, so long numbers keep all their digits. The
-   * bus stores the events once, however often they are published with the same idempotency `key` within ten minutes.
-   * Throws TypeError for an empty topic, `.` and `..`, which would change the path of the request.
+   * bus stores the events once, however often they are published with the same idempotency `key` within ten minutes (by
+   * default). Throws TypeError for an empty topic, `.` and `..`, which would change the path of the request.
    */
   async publishText(topic: string, json: string, key: string = randomUUID()): Promise<void> {
     if (/^\.{0,2}$/.test(topic)) throw new TypeError(`topic must not be ${topic || 'empty'}`);

@@ -14,8 +14,11 @@ export interface Option {
 export interface Call {
   args: string[];
   options: Record<string, string | boolean | undefined>;
-  /** Returns an object that calls the bus of `--bus`. `timeoutMs` is the time limit of each call. */
-  connect(options?: { timeoutMs?: number }): Bus;
+  /**
+   * Returns an object that calls the bus of `--bus`. `timeoutMs` is the time limit of each call. Unless `isQuiet`, the
+   * user is told if the first calls are repeated (`sayIfRepeated`).
+   */
+  connect(options?: { timeoutMs?: number; isQuiet?: boolean }): Bus;
   target(): Target;
   /** Prints `value` as JSON if the user gave `--json`. Otherwise prints `lines`. */
   print(value: unknown, lines: Iterable<string>): void;

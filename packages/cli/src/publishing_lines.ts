@@ -20,7 +20,10 @@ const GROWTH = 1.1;
 /** Time within which a request must succeed, retries included. */
 const PUBLISH_TIMEOUT_MS = 120_000;
 
-/** With two requests of PUBLISH_TIMEOUT_MS around it, less than the ten minutes for which the bus remembers a key. */
+/**
+ * With two requests of PUBLISH_TIMEOUT_MS around it, less than the ten minutes for which a bus with the default settings
+ * remembers a key.
+ */
 const UNSURE_MS = 240_000;
 
 /**
@@ -88,7 +91,12 @@ export class LinePublisher {
       try {
         return await this.#bus.publishText(topic, json, key);
       } catch (error) {
-        if (!isForRate(error)) throw error;
+        if (!isForRate(error)) {
+          // `error` knows only the attempts of the last call, and an earlier call may have stored the events.
+          if (unsure && error instanceof TimeLimitError)
+            throw new TimeLimitError(PUBLISH_TIMEOUT_MS, { mayBeDone: true, cause: error.cause });
+          throw error;
+        }
         const nowMs = performance.now();
         if (error.mayBeDone) unsure ??= { error, sinceMs: nowMs };
         if (unsure && (this.#interruption.aborted || nowMs - unsure.sinceMs > UNSURE_MS)) throw unsure.error;
@@ -108,7 +116,8 @@ export async function publishLines(call: Call, file: string): Promise<void> {
   // The first Ctrl-C stops the reading of the file. The request under way is still finished, so that its events are
   // counted. A second Ctrl-C ends the process.
   const interruption = call.interruption();
-  const bus = call.connect({ timeoutMs: PUBLISH_TIMEOUT_MS });
+  // `LinePublisher` tells the user of repeats, for each request.
+  const bus = call.connect({ timeoutMs: PUBLISH_TIMEOUT_MS, isQuiet: true });
   bus.outlastsRates = true;
   const isStdin = file === '-';
   const progress = new Progress(call, isStdin ? undefined : (await stat(file)).size);

@@ -125,10 +125,10 @@ function callOf(args: string[], options: Call['options'], surroundings: Surround
     interruption,
     streams: { stdin, stdout, stderr },
     target,
-    connect({ timeoutMs = CALL_TIMEOUT_MS } = {}) {
+    connect({ timeoutMs = CALL_TIMEOUT_MS, isQuiet = false } = {}) {
       const { secret, ...rest } = target();
       const bus = new Bus({ ...rest, ...(secret && { secret }), timeoutMs });
-      sayIfRepeated({ bus, url: rest.url, timeoutMs }, note);
+      if (!isQuiet) sayIfRepeated({ bus, url: rest.url, timeoutMs }, note);
       return bus;
     },
     print(value, lines) {

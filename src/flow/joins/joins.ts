@@ -57,7 +57,8 @@ export class Joins {
     try {
       const refusal = await this.#prepare(partition, putting);
       const reply = refusal ?? (await partition.run('put_join', { ...putting, judgesOnly: false }));
-      await this.#marks.refresh(partition, [...before, ...foreignSources]);
+      await this.#marks.refresh(partition, foreignSources);
+      await this.#marks.refreshLeft(partition, before);
       return reply;
     } catch (error) {
       await this.#marks.undo(partition, foreignSources);

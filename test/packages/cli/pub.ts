@@ -348,17 +348,22 @@ test('pub says each time that the bus to which it sends a growing file does not 
 test('pub goes on with a file if the client has to wait for its rate longer than for a bus that is away', async (t) => {
   const router = await bus.receiver(t);
   const publish = () => terminal.run('impatient.ts', [new URL(router.callback).origin]);
-  const refused = (status: number) => answer.status(status, { 'retry-after': '1000' });
-  router.answers(refused(429));
+  const away = answer.text(503, '{"code":"overloaded"}');
+  router.answers(answer.status(429, { 'retry-after': '1000' }));
   assert.equal(await publish(), '{"n":1},{"n":2}');
   assert.equal(router.deliveries.length, 2);
-  router.answers(refused(503));
+  router.usual = away;
   assert.equal(await publish(), 'time_limit');
+  router.usual = answer.status(204);
   // The time limit can come while the bus stores the events. They go again with the same key, so they are stored once.
   router.answers(answer.status(429, { 'retry-after': '1' }), answer.hang);
   assert.equal(await publish(), '{"n":1},{"n":2}');
   const keys = router.deliveries.slice(-3).map(({ headers }) => headers['idempotency-key']);
   assert.equal(new Set(keys).size, 1);
+  // If the bus then stays away, it is still not known whether they are stored.
+  router.answers(answer.status(429, { 'retry-after': '1' }), answer.hang);
+  router.usual = away;
+  assert.equal(await publish(), 'time_limit, perhaps stored');
 });
 
 test('pub takes the words of the API too', async (t) => {

@@ -230,20 +230,26 @@ describe('a subscription to a topic that lives elsewhere', () => {
     ['subscribe', 1],
   ] as const)
     test(`leaves no topic behind if ${failed} fails`, async () => {
-      const away = () => Promise.reject(new StorageUnavailable(new Error('away')));
-      const run: Partition['run'] = (script, args) =>
-        script === failed ? away() : (bus.partitions.all[index] as Partition).run(script, args);
-      const all = bus.partitions.all.map((each) =>
-        each.index === index ? Object.create(each, { run: { value: run } }) : each,
-      );
-      const partitions = new Partitions(...(all as [Partition, ...Partition[]]));
-      const subscriptions = new Subscriptions(partitions, DEFAULTS, bus.outbox);
+      const subscriptions = failingAt(index, failed, new StorageUnavailable(new Error('away')));
       const topics = [bus.topic, nameIn(bus.partitions, 1, 'own'), nameIn(bus.partitions, 2, 'other')];
       const wanted = { callback: 'https://a.example/', uuid: 'u', topics };
       await assert.rejects(subscriptions.subscribe(bus.token(1), wanted), StorageUnavailable);
       assert.deepEqual(await bus.topics.names(), []);
       await assertPartitionsConsistent(bus.partitions);
     });
+
+  test('ends by a call that names the other topics, though its Redis has no memory to note that', async () => {
+    const [token, other] = [bus.token(1), bus.token(1, 'bob')];
+    const own = nameIn(bus.partitions, 1, 'own');
+    for (const each of [token, other]) await bus.subscribe(each, bus.topic, own);
+    const home = bus.homeOfTopic().index;
+    const wanted = { callback: 'https://a.example/', uuid: 'u', topics: [own] };
+    const subscriptions = failingAt(home, 'mark_topics', new StorageFull());
+    assert.equal(await subscriptions.subscribe(token, wanted), 'ok');
+    await bus.publish('e1');
+    await bus.runJobs();
+    assert.deepEqual([await bus.queued(token), await bus.queued(other)], [[], ['e1']]);
+  });
 
   test('is refused if there would be too many topics', async () => {
     const subscriptions = new Subscriptions(bus.partitions, { ...DEFAULTS, maxTopics: 1 }, bus.outbox);
@@ -259,3 +265,14 @@ describe('a subscription to a topic that lives elsewhere', () => {
     await assertPartitionsConsistent(bus.partitions);
   });
 });
+
+/** Returns subscriptions for which the script `failed` throws `error` in one partition. */
+function failingAt(index: number, failed: string, error: Error): Subscriptions {
+  const run: Partition['run'] = (script, args) =>
+    script === failed ? Promise.reject(error) : (bus.partitions.all[index] as Partition).run(script, args);
+  const all = bus.partitions.all.map((each) =>
+    each.index === index ? Object.create(each, { run: { value: run } }) : each,
+  );
+  const partitions = new Partitions(...(all as [Partition, ...Partition[]]));
+  return new Subscriptions(partitions, DEFAULTS, bus.outbox);
+}
