@@ -9,7 +9,7 @@ import { type Call, Failure, numberOption, textOption, UsageError } from './comm
 import { jsonText, parseJson } from './long_numbers.ts';
 import { type Subscription, subscriptionOf, withoutPublisher } from './subscriptions.ts';
 import { eventLine } from './tables.ts';
-import { causeOf, mayBeDone } from './unanswered.ts';
+import { adviseIfPerhapsDone, causeOf } from './unanswered.ts';
 
 /** The default port of `rtm listen` and of `bin/receive`. `bin/start` makes its bus allow callbacks on this port. */
 const PORT = 9292;
@@ -21,7 +21,7 @@ const REFUSED =
   'the bus sends it again later (said once)';
 /** Time within which the bus must say, at Ctrl-C, whose the client's subscription is. A user waits for it. */
 const LAST_CHECK_TIMEOUT_MS = 2000;
-const MAY_BE_LEFT = '; the subscription may be left: rtm sub del ends it';
+const MAY_BE_LEFT = 'the subscription may be left: rtm sub del ends it';
 
 /**
  * Subscribes the client until Ctrl-C, and prints the events that are delivered. Throws Failure if the client has a
@@ -75,7 +75,8 @@ export async function listen(call: Call): Promise<void> {
     // `withoutPublisher` is called before the client subscribes: if it fails, no subscription is left behind.
     const hint = await withoutPublisher(bus, call.args);
     const subscribing = bus.subscribe({ topics: call.args, callback, uuid, timeout: 0 });
-    await subscribing.catch((error) => adviseOn(given === undefined ? callback : undefined, error));
+    const chosen = given === undefined ? callback : undefined;
+    await subscribing.catch(adviseIfPerhapsDone(MAY_BE_LEFT)).catch(adviseOnCallback(chosen));
     call.note(`listening to ${call.args.join(', ')} at ${callback}; Ctrl-C ends`);
     if (hint !== undefined) call.note(hint);
     const refuseOther = (found: Subscription | undefined) => {
@@ -93,7 +94,7 @@ export async function listen(call: Call): Promise<void> {
     await bus.leave().catch((error: RoutemasterError) => {
       const { code, message } = error;
       if (code === 'subscriber_not_found') throw error;
-      throw new Failure(code, message + MAY_BE_LEFT);
+      throw new Failure(code, `${message}; ${MAY_BE_LEFT}`);
     });
   } finally {
     ended.abort();
@@ -138,14 +139,16 @@ async function whileSubscribed(
 }
 
 /**
- * Throws the error of a failed subscription. If the client may be subscribed all the same, or if the bus refused a
- * callback that rtm has chosen (`chosen`), the error also says what the user can do.
+ * Returns a handler for the errors of a call that subscribes. If the bus refused a callback that rtm has `chosen`, the
+ * error also says what the user can do.
  */
-function adviseOn(chosen: string | undefined, error: RoutemasterError): never {
-  if (mayBeDone(error)) throw new Failure(error.code, error.message + MAY_BE_LEFT, { cause: error.cause });
-  if (chosen === undefined || error.code !== 'bad_callback') throw error;
-  const advice = 'give a --port that the bus allows, or by --callback a URL that leads there, as of a tunnel';
-  throw new Failure(error.code, `${error.message}; the callback was ${chosen}: ${advice}`);
+function adviseOnCallback(chosen: string | undefined): (error: RoutemasterError) => never {
+  return (error) => {
+    if (chosen === undefined || error.code !== 'bad_callback') throw error;
+    const advice =
+      'give a --port that the bus allows, or by --callback a URL that leads there, as of a tunnel';
+    throw new Failure(error.code, `${error.message}; the callback was ${chosen}: ${advice}`);
+  };
 }
 
 async function listenAt(port: number, server: Server): Promise<void> {

@@ -1,11 +1,6 @@
-import {
-  ClientNotFoundError,
-  type Routemaster,
-  type RoutemasterError,
-  SubscriberNotFoundError,
-} from '@routemaster/client';
+import { ClientNotFoundError, type Routemaster, SubscriberNotFoundError } from '@routemaster/client';
 import { type Call, collect, Failure, numberOption, textOption, UsageError } from './command.ts';
-import { mayBeDone } from './unanswered.ts';
+import { adviseIfPerhapsDone } from './unanswered.ts';
 
 /**
  * Creates a client. Without --json, prints its token alone on stdout, as scripts for the Ruby tool `rtm` expect. The
@@ -124,15 +119,4 @@ export async function rotateSecret(call: Call): Promise<void> {
     ),
   );
   call.print(answer, [answer.secret]);
-}
-
-/**
- * Returns a handler for the errors of a call that must not simply be made again. If the bus may have done the call, the
- * error also says this advice.
- */
-function adviseIfPerhapsDone(advice: string): (error: RoutemasterError) => never {
-  return (error) => {
-    if (!mayBeDone(error)) throw error;
-    throw new Failure(error.code, `${error.message}; ${advice}`, { cause: error.cause });
-  };
 }

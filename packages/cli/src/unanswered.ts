@@ -1,9 +1,21 @@
-import { ConnectionError, ProblemError, TimeLimitError } from '@routemaster/client';
+import { ConnectionError, ProblemError, type RoutemasterError, TimeLimitError } from '@routemaster/client';
+import { Failure } from './command.ts';
 
 /** Returns true if a call failed with this error, but the bus may have done what the call asked for. */
 export function mayBeDone(error: unknown): boolean {
   if (error instanceof ProblemError) return error.status >= 500;
   return (error instanceof ConnectionError || error instanceof TimeLimitError) && error.mayBeDone;
+}
+
+/**
+ * Returns a handler for the errors of a call that must not simply be made again. If the bus may have done the call, the
+ * error also says this advice.
+ */
+export function adviseIfPerhapsDone(advice: string): (error: RoutemasterError) => never {
+  return (error) => {
+    if (!mayBeDone(error)) throw error;
+    throw new Failure(error.code, `${error.message}; ${advice}`, { cause: error.cause });
+  };
 }
 
 export const NO_TLS = 'what answers there does not speak TLS, but perhaps plain http';
