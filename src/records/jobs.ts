@@ -49,12 +49,17 @@ interface Source {
  */
 const JOB_ID = /^(main|aux)(?:\.(\d{1,3}))?-([\w-]{1,1000})$/;
 
+/** Returns the id of a job. `where` is the part of the id before the hyphen. */
+export function jobId(where: string, packed: Buffer): string {
+  return `${where}-${packed.toString('base64url')}`;
+}
+
 /** Returns the id of a job as the audit shows it: without a token. Any other id is returned unchanged. */
 export function auditedJobId(id: string): string {
   const [, , , packed = ''] = JOB_ID.exec(id) ?? [];
   const job = withoutToken(unpackJob(Buffer.from(packed, 'base64url')));
   if (job?.name !== BULK_JOB) return id;
-  return id.slice(0, -packed.length) + packJob(job.name, job.args).toString('base64url');
+  return jobId(id.slice(0, -packed.length - 1), packJob(job.name, job.args));
 }
 
 /** Lists the jobs of all queues. */
@@ -125,7 +130,7 @@ export class Jobs {
     return jobs.map(({ packed, job, dueMs, worker, sinceMs }, index) => {
       const [subscriber, , attempts] = headers[index] ?? [];
       return {
-        id: `${where}-${packed.toString('base64url')}`,
+        id: jobId(where, packed),
         queue,
         name: job?.name ?? null,
         ...(!isAlone && { partition: partition.index }),

@@ -10,7 +10,7 @@ import { type Input, NO_CONTENT, NOTHING, ok, ROOT, type Route, route, WATCHERS 
 import { oneOf } from '../routing/schemas.ts';
 import { packJob, QUEUES } from '../store/job.ts';
 import { JOB_STATES } from './job_readers.ts';
-import { JOB, type Jobs, type ListedJob } from './jobs.ts';
+import { JOB, type Jobs, jobId, type ListedJob } from './jobs.ts';
 
 const QUERY = parameters({
   queue: oneOf(QUEUES).optional(),
@@ -84,8 +84,8 @@ async function seenBy(publicNames: PublicNames, caller: Caller, jobs: ListedJob[
     const client = clientOfBulk(job);
     if (client === undefined) return job;
     const args = [nameOf(client), ...job.arguments.slice(1)];
-    const [queue] = job.id.split('-', 1);
-    return { ...job, id: `${queue}-${packJob(BULK_JOB, args).toString('base64url')}`, arguments: args };
+    const [where = ''] = job.id.split('-', 1);
+    return { ...job, id: jobId(where, packJob(BULK_JOB, args)), arguments: args };
   });
 }
 
