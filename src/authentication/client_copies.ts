@@ -1,4 +1,3 @@
-import { StorageLost } from '../errors.ts';
 import type { Scopes } from '../routing/caller.ts';
 import type { Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
@@ -90,7 +89,7 @@ export async function addCopy(control: Partition, other: Partition, token: strin
  * Removing the copies would delete the triggers of these clients for good.
  */
 async function removeCopy(control: Partition, other: Partition, token: string): Promise<void> {
-  if (!(await control.hasData())) throw new StorageLost(control.master.name);
+  await control.expectData();
   await other.run('remove_client', { token });
 }
 

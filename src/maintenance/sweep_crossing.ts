@@ -1,4 +1,4 @@
-import { isPassing, StorageLost } from '../errors.ts';
+import { isPassing } from '../errors.ts';
 import { removeDoubles } from '../flow/triggers/moving_trigger.ts';
 import { packJob } from '../store/job.ts';
 import type { Partition } from '../store/partition.ts';
@@ -75,9 +75,7 @@ class Crossing {
    * brings them back. Without their marks, they would get nothing of other partitions until the next sweep after that.
    */
   async #hasData(other: Partition): Promise<boolean> {
-    await this.#attempt(other, async () => {
-      if (!(await other.hasData())) throw new StorageLost(other.master.name);
-    });
+    await this.#attempt(other, () => other.expectData());
     return !this.#failed.has(other);
   }
 

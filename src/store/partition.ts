@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import { type Redis, ReplyError } from 'ioredis';
-import { StorageForbidden } from '../errors.ts';
+import { StorageForbidden, StorageLost } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { readerOf, type ScriptArgument, type ScriptReply, writerOf } from './contract.ts';
 import type { Arguments, Reply, ScriptName } from './contracts.ts';
@@ -152,6 +152,11 @@ export class Partition {
    */
   async hasData(): Promise<boolean> {
     return (await this.command((redis, keys) => redis.exists(keys.schema()))) === 1;
+  }
+
+  /** Throws StorageLost if this partition has lost the data of the bus. */
+  async expectData(): Promise<void> {
+    if (!(await this.hasData())) throw new StorageLost(this.master.name);
   }
 
   /**
