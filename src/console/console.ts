@@ -1,7 +1,7 @@
 import type { Config } from '../config.ts';
 import { BusError } from '../errors.ts';
 import { acceptsHtml } from '../html.ts';
-import { ANYONE, type Route, route } from '../routing/route.ts';
+import { ANYONE, MAX_BODY_BYTES, type Route, route } from '../routing/route.ts';
 import { msOf } from '../store/replies.ts';
 import { ApiCalls } from './api_calls.ts';
 import { assetRoute } from './assets.ts';
@@ -15,7 +15,6 @@ import { jobsPages } from './jobs_pages.ts';
 import { joinsPages } from './joins_pages.ts';
 import { type LoginParts, loginPages } from './login_pages.ts';
 import { type OverviewParts, overviewPage } from './overview_page.ts';
-import { maxDataFormBytes } from './page.ts';
 import { pageNear, withSecondTry } from './refused_forms.ts';
 import { subscriberPage } from './subscriber_page.ts';
 import { subscribersPage } from './subscribers_pages.ts';
@@ -47,7 +46,9 @@ export function consolePages(routes: readonly Route[], parts: ConsoleParts): Rou
   const api = new ApiCalls(routes, async () =>
     msOf(await parts.partitions.control.command((redis) => redis.time())),
   );
-  const maxBytes = maxDataFormBytes(parts.limits.maxEventDataBytes);
+  // The maximum bytes of a form with the data of an event. Browsers encode a byte as up to three characters, such as
+  // `%C3`. The other fields, and what the page has indented in the data, take less than MAX_BODY_BYTES.
+  const maxBytes = 3 * parts.limits.maxEventDataBytes + MAX_BODY_BYTES;
   const pages: Route[] = [
     ...loginPages({ ...parts, pageNear: (path) => pageNear(pages, path) }),
     overviewPage({ ...parts, api }),

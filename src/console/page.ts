@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { Action } from '../routing/actions.ts';
 import type { Role } from '../routing/caller.ts';
-import { type Answer, type Call, type Input, MAX_BODY_BYTES, type Route, route } from '../routing/route.ts';
+import { type Answer, type Call, type Input, type Route, route } from '../routing/route.ts';
 import { chargeOf } from './api_calls.ts';
 import type { AnyFields, Refusal } from './fields.ts';
 import { withRefusal } from './filled_form.ts';
@@ -33,14 +33,6 @@ const ANY_FIELDS: Input<AnyFields> = {
   schema: z.record(z.string(), z.union([z.string(), z.array(z.string())])),
   wording: { code: 'bad_body', whole: 'the form cannot be read' },
 };
-
-/**
- * Returns the maximum bytes of a form with the data of an event. Browsers encode a byte as up to three characters, such
- * as `%C3`. The other fields, and what the page has indented in the data, take less than MAX_BODY_BYTES.
- */
-export function maxDataFormBytes(maxEventDataBytes: number): number {
-  return 3 * maxEventDataBytes + MAX_BODY_BYTES;
-}
 
 interface ActionRow<R extends Role, Params, Fields> {
   action?: Action;
