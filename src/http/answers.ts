@@ -3,18 +3,18 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { Answer } from '../routing/route.ts';
 
-const JSON_TYPE = 'application/json; charset=utf-8';
+const JSON_TYPE = { 'Content-Type': 'application/json; charset=utf-8' };
 
 /** Sends an answer, and resolves with the approximate length of its body. Throws if the body cannot be made. */
 export async function send(response: ServerResponse, { status, headers, body }: Answer): Promise<number> {
-  if (isPieces(body)) return await sendPieces(response.writeHead(status, headers), body);
+  if (isPieces(body)) return await sendPieces(response.writeHead(status, { ...JSON_TYPE, ...headers }), body);
   if (body === undefined || typeof body === 'string' || Buffer.isBuffer(body)) {
     response.writeHead(status, headers).end(body);
     return body?.length ?? 0;
   }
   const text = JSON.stringify(body);
   const length = Buffer.byteLength(text);
-  response.writeHead(status, { 'Content-Type': JSON_TYPE, 'Content-Length': length, ...headers }).end(text);
+  response.writeHead(status, { ...JSON_TYPE, 'Content-Length': length, ...headers }).end(text);
   return length;
 }
 

@@ -126,9 +126,8 @@ export function deadLettersApi(parts: DeadLettersParts): Route[] {
       async handle({ caller, params: { id } }) {
         const delivery = await find(caller, id);
         const letter = { ...deadLetterOf(delivery), history: delivery.attempts };
-        const headers = { 'Content-Type': 'application/json; charset=utf-8' };
         const [shown = letter] = await withOwners(parts, caller, [letter]);
-        return { ...ok(wholeLetterJson(shown, deliveries.events(delivery))), headers };
+        return ok(wholeLetterJson(shown, deliveries.events(delivery)));
       },
     }),
     route('DELETE /dead_letters/:id', BOTH, {

@@ -97,9 +97,8 @@ export function deliveriesApi(parts: DeliveriesParts): Route[] {
         if (!delivery) throw new BusError('delivery_not_found', PARAMS.wording.whole, { priceInCalls });
         const [shown = delivery] = await withOwners(parts, caller, [delivery]);
         if (delivery.state === 'taken' || delivery.state === 'dropped') return { ...ok(shown), priceInCalls };
-        const headers = { 'Content-Type': 'application/json; charset=utf-8' };
         const pieces = wholeJson({ ...shown, ...wait }, deliveries.events(delivery));
-        return { ...ok(pieces), headers, priceInCalls };
+        return { ...ok(pieces), priceInCalls };
       },
     }),
     route('POST /deliveries/:id/retry', BOTH, {

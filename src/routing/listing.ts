@@ -19,9 +19,8 @@ export async function listed<T, Shown>(
   size = MAX_ENTRIES_PER_TURN,
 ) {
   const { headers, priceInCalls = 0 } = page ?? {};
-  if (all.length <= size) return { ...ok(await show(all)), headers, priceInCalls };
-  const type = { 'Content-Type': 'application/json; charset=utf-8' };
-  return { ...ok(pieces(all, show, size)), headers: { ...type, ...headers }, priceInCalls };
+  const body = all.length <= size ? await show(all) : pieces(all, show, size);
+  return { ...ok(body), headers, priceInCalls };
 }
 
 async function* pieces<T, Shown>(

@@ -67,8 +67,8 @@ export interface Call<R extends Role = Role, Params = unknown, Query = unknown, 
 }
 
 /**
- * The answer to a call. A body of text (whole or in pieces) or bytes is sent unchanged, and `headers` must name its
- * type. Any other body is sent as JSON.
+ * The answer to a call. A body of text or bytes is sent unchanged, and `headers` must name its type. A body in pieces
+ * is the text of JSON. Any other body is sent as JSON.
  */
 export interface Answer {
   status: number;

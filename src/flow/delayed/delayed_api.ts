@@ -65,8 +65,7 @@ export function delayedApi({ partitions }: { partitions: Partitions }): Route[] 
         refuse(found.outcome, topic);
         const { events, hasMore } = found;
         const last = hasMore ? events.at(-1) : undefined;
-        const link = last && nextLink(path, { limit, after: `${last.at}-${last.serial}` });
-        const headers = { 'Content-Type': 'application/json; charset=utf-8', ...link };
+        const headers = last && nextLink(path, { limit, after: `${last.at}-${last.serial}` });
         return { ...ok(json(events)), headers, priceInCalls: 0 };
       },
     }),
