@@ -219,8 +219,8 @@ async function assertLanes(
     // A postponed delivery holds up other jobs only if it is the probe, or that of the oldest batch of an ordered lane.
     const oldest = ordered === '1' ? queued[token]?.[0] : undefined;
     outside.push(...main.scheduled.filter((job) => job === probe || job === oldest));
-    assert.notDeepEqual(outside, [], `something brings back what waits aside for ${token}`);
-    assert.ok(!probe || !lanes.waiting[token]?.includes(probe), `the probe of ${token} does not wait aside`);
+    assert.notDeepEqual(outside, [], `something brings back what waits for ${token}`);
+    assert.ok(!probe || !lanes.waiting[token]?.includes(probe), `the probe of ${token} does not wait`);
   }
 }
 

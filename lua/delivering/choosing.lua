@@ -68,7 +68,7 @@ end
 
 -- Only a quarantine delivers suspects (batches that may have killed workers). If `bid` is a suspect, and this worker is
 -- no quarantine, makes the job wait for a quarantine, and returns true. Otherwise returns false.
-local function set_aside(call, choice, job, bid)
+local function leave_to_quarantine(call, choice, job, bid)
   if choice.kind == 'quarantine' or not attempts.is_suspect(call, bid) then return false end
   jobs.make_suspect(call, job)
   return true
@@ -87,8 +87,8 @@ function choosing.take_next(call, choice, worker)
     local bid = jobs.batch_of(job)
     local start = bid and (choosing.start_of(call, bid) or start_of_stray(call, bid))
     if bid and not start then redis.call('SREM', call.keys.jobs_index(choice.q), job) end
-    local can_run = not bid
-      or start and not set_aside(call, choice, job, bid) and lane_entry.enter(call, choice, worker, job, start[1])
+    local can_run = not bid or start and not leave_to_quarantine(call, choice, job, bid)
+      and lane_entry.enter(call, choice, worker, job, start[1])
     if can_run then
       redis.call('LPUSH', call.keys.jobs_pending(choice.q, worker), job)
       return job, bid, start

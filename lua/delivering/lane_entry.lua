@@ -76,8 +76,8 @@ local function enter_share(call, choice, lane, share, worker, job)
 end
 
 -- Returns true if a subscriber that has deliveries in flight may have another one. Always returns true for a
--- quarantine. If a quarantine made the job of a suspect wait, an ordinary worker would take the job later, and put it
--- aside for the quarantine again, and so on for ever.
+-- quarantine. If a quarantine made the job of a suspect wait, an ordinary worker would take the job later, and leave it
+-- to the quarantine again, and so on for ever.
 local function has_room(call, choice, lane)
   if choice.kind == 'quarantine' then return true end
   if lane.in_flight >= lanes.width(call, lane.max_in_flight, lane.max_bytes, choice.args) then return false end

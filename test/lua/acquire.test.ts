@@ -248,7 +248,7 @@ describe('a throttled subscriber', () => {
     assert.deepEqual(state.batches.a1?.events, ['e1', 'e2']);
   });
 
-  test('is tried with one batch when its time has come, while the others wait aside', async () => {
+  test('is tried with one batch when its time has come, while the others wait', async () => {
     await readyBatches('a', 'b', 'c');
     await throttle('alice', 0);
     const { grants } = await bus.acquire(['w1', 'w2', 'w3']);

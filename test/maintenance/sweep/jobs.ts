@@ -11,7 +11,7 @@ describe('jobs', () => {
   );
 
   breaks(
-    'in no state are instant again: one that waited aside',
+    'in no state are instant again: one that waited',
     ({ redis, keys }) => redis.zrem(keys.jobs_waiting('alice'), A3),
     'job_in_no_state a3',
   );
@@ -42,7 +42,7 @@ describe('jobs', () => {
   );
 
   breaks(
-    'in two states are in one: held, waiting aside, and twice for its share',
+    'in two states are in one: held, waiting, and twice for its share',
     async ({ redis, keys }) => {
       const job = packNamed('a1');
       await redis.zadd(keys.jobs_waiting('alice'), 1, job);
@@ -80,7 +80,7 @@ describe('jobs', () => {
   }
 
   breaks(
-    'of a batch that is gone are forgotten: in the index, scheduled, waiting aside',
+    'of a batch that is gone are forgotten: in the index, scheduled, waiting',
     async ({ redis, keys }) => {
       const [indexed, scheduled, waiting] = ['x1', 'y1', 'z1'].map(packNamed);
       await redis.sadd(keys.jobs_index('main'), indexed ?? '');

@@ -64,7 +64,7 @@ describe('lanes', () => {
     );
 
   breaks(
-    'in which all wait aside go on',
+    'in which all wait go on',
     async ({ redis, keys }) => {
       await bus.nack('w1', 'a1', { pause: 1 });
       await bus.nack('w2', 'a2', { pause: 1 });
