@@ -4,7 +4,7 @@ drop_delayed: free memory by deleting delayed events, beginning with those that 
 
 Each of `orders` names a topic, and how many of its events to delete at most. The hash of the topic tells its publisher
 how many events were dropped so far, and between which times they were due. The script updates these three values
-together with the deletion, and returns by topic the same three values for this call alone.
+together with the deletion, and returns by topic how many events it dropped.
 ]]
 local delayed = include('flow/delayed/delayed')
 local topics = include('subscribing/topics')

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --[[
-sample: append the figures of subjects to their histories. Returns the number of present figures appended.
+sample: append the figures of subjects to their histories.
 
 A subject is the bus, a topic or a subscriber. Each has two histories: a fine one, with at most one entry for each
 `fine_ms`, and a coarse one, with at most one for each `coarse_ms`. Time is divided into steps of `fine_ms` or
@@ -64,14 +64,13 @@ end
 
 -- Appends figures about a topic, a subscriber or the bus to a history, which keeps its last `kept` entries. `slot` is
 -- the number of the present time slot; a history gets at most one entry in a slot. With `may_skip`, figures that equal
--- those of the last entry are not appended. Returns the number of appended entries, 0 or 1.
+-- those of the last entry are not appended.
 local function append(history, kept, slot, figures, may_skip)
   local last = last_entry(history, slot)
-  if last and (last[1] == slot or (may_skip and same(last, figures))) then return 0 end
+  if last and (last[1] == slot or (may_skip and same(last, figures))) then return end
   redis.call('RPUSH', history, cmsgpack.pack({ slot, unpack(figures) }))
   redis.call('LTRIM', history, -kept, -1)
   redis.call('PEXPIRE', history, EXPIRY_MS)
-  return 1
 end
 
 local function append_sample(call, args, each, fine_slot, coarse_slot)
@@ -81,18 +80,17 @@ local function append_sample(call, args, each, fine_slot, coarse_slot)
   local before_ms = math.min(args.before_ms, call.now_ms)
   begin(keys.history_fine(subject), math.floor(before_ms / args.fine_ms), each.before)
   begin(keys.history_coarse(subject), math.floor(before_ms / args.coarse_ms), each.before)
-  return append(keys.history_fine(subject), args.fine_kept, fine_slot, each.figures, part)
-    + append(keys.history_coarse(subject), args.coarse_kept, coarse_slot, each.figures, part)
+  append(keys.history_fine(subject), args.fine_kept, fine_slot, each.figures, part)
+  append(keys.history_coarse(subject), args.coarse_kept, coarse_slot, each.figures, part)
 end
 
 return function(call, args)
-  local keys, appended = call.keys, 0
   local fine_slot, coarse_slot = math.floor(call.now_ms / args.fine_ms), math.floor(call.now_ms / args.coarse_ms)
-  if args.standings then redis.call('SET', keys.standings(), args.standings, 'PX', EXPIRY_MS) end
+  if args.standings then redis.call('SET', call.keys.standings(), args.standings, 'PX', EXPIRY_MS) end
   for _, each in ipairs(args.samples) do
     if not counters.has_ended(call, each) then
-      appended = appended + (calls.skip_wrong_type(append_sample, call, args, each, fine_slot, coarse_slot) or 0)
+      calls.skip_wrong_type(append_sample, call, args, each, fine_slot, coarse_slot)
     end
   end
-  return appended
+  return true
 end

@@ -59,14 +59,14 @@ describe('report', () => {
   const reported = () => redis.store.redis.hgetall('counters:reported');
 
   test('notes what was sent of each counter', async () => {
-    assert.equal(await report(['a', 0, 5], ['b', 0, 7]), 2);
-    assert.equal(await report(['a', 5, 9]), 1);
+    await report(['a', 0, 5], ['b', 0, 7]);
+    await report(['a', 5, 9]);
     assert.deepEqual(await reported(), { a: '9', b: '7' });
   });
 
   test('leaves alone what another worker has noted meanwhile', async () => {
     await report(['a', 0, 5]);
-    assert.equal(await report(['a', 0, 4], ['b', 0, 1]), 1);
+    await report(['a', 0, 4], ['b', 0, 1]);
     assert.deepEqual(await reported(), { a: '5', b: '1' });
   });
 });

@@ -297,7 +297,7 @@ describe('what is removed', () => {
       { topic: 'widgets', figures: [1], before: [0] },
       { subscriber: 'alice', figures: [1, 2, 3, 4], before: [0, 0, 0, 0] },
     ];
-    assert.equal(await redis.store.run('sample', { ...kept, samples }), 0);
+    await redis.store.run('sample', { ...kept, samples });
     assert.deepEqual(await subjects(), ['bus']);
   });
 });

@@ -84,7 +84,7 @@ export const maintenanceContracts = {
   },
   drop_delayed: {
     arguments: { orders: [{ topic: 'text', maxDeleted: 'number' }] },
-    reply: [{ topic: 'text', events: 'number', fromMs: 'number', toMs: 'number' }],
+    reply: [{ topic: 'text', events: 'number' }],
   },
   holdings: {
     arguments: { samples: 'number?', tokens: ['text'] },

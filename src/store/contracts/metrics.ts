@@ -26,7 +26,7 @@ export const metricsContracts = {
       beforeMs: 'number',
       samples: [{ topic: 'text?', subscriber: 'text?', figures: ['number'], before: ['number'] }],
     },
-    reply: 'number',
+    reply: 'flag',
   },
   census: {
     arguments: { place: 'text' },
@@ -49,6 +49,6 @@ export const metricsContracts = {
   },
   report: {
     arguments: { reports: [{ field: 'bytes', from: 'digits', to: 'digits' }] },
-    reply: 'number',
+    reply: 'flag',
   },
 } as const satisfies Record<string, Contract>;
