@@ -1,5 +1,6 @@
 import { decode } from '@msgpack/msgpack';
 import type { Partitions } from '../store/partitions.ts';
+import { msOf } from '../store/replies.ts';
 
 /**
  * The figures in one entry of a history, in stored order. `published`, `delivered`, `failed`, `latencyMs`,
@@ -142,7 +143,7 @@ export class History {
       ofBus.map(({ slot }) => slot),
       own ?? ofBus,
     );
-    const first = Math.floor((Number(time[0]) * 1000) / ms) - points + 1;
+    const first = Math.floor(msOf(time) / ms) - points + 1;
     const slots = Array.from({ length: points }, (_, index) => first + index);
     const asked = metricsOf(kind).filter((each) => metric === undefined || each === metric);
     const metrics = asked.map((each) => {

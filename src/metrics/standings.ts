@@ -4,6 +4,7 @@ import { isJoinToken } from '../ids.ts';
 import type { Reply } from '../store/contracts.ts';
 import type { Memory } from '../store/memory.ts';
 import type { Partitions } from '../store/partitions.ts';
+import { msOf } from '../store/replies.ts';
 
 /** A rate is a running mean. After this time, a measurement counts about a third as much as at first. */
 const WINDOW_MS = 60_000;
@@ -52,7 +53,7 @@ export interface Standing {
 }
 
 /** The figures of a topic when the job `sample` last ran. `published` is the rate then, in events a second. */
-export interface TopicStanding {
+interface TopicStanding {
   name: string;
   published: number;
   /**
@@ -282,12 +283,12 @@ export class LatestStandings {
   }
 
   async #read(): Promise<ReadStandings | undefined> {
-    const [packed, [seconds]] = await this.#partitions.control.command((redis, keys) =>
+    const [packed, time] = await this.#partitions.control.command((redis, keys) =>
       Promise.all([redis.get(keys.standings()), redis.time()]),
     );
     const standings = unpackStandings(packed ?? undefined);
     if (!standings) return undefined;
-    const isOutdated = Number(seconds) * 1000 - standings.atMs > OUTDATED_MS;
+    const isOutdated = msOf(time) - standings.atMs > OUTDATED_MS;
     const topicRates = new Map(standings.topics.map(({ name, published }) => [name, published]));
     return { ...standings, isOutdated, topicRates };
   }

@@ -1,6 +1,7 @@
 import { slicesOf } from '../chunks.ts';
 import type { FoundKey } from '../store/found_key.ts';
 import { LAYOUT } from '../store/keys.ts';
+import { pairsOf } from '../store/replies.ts';
 
 /**
  * An element of a key: `[value]` of a string, `[item]` of a list or set, `[field, value]` of a hash, `[member, score]`
@@ -71,7 +72,7 @@ export class KeyReader {
     const next = cursor.toString();
     this.#place = next === '0' ? undefined : next;
     if (this.type === 'set') return flat.map((member) => [member]);
-    return flat.flatMap((first, index) => (index % 2 ? [] : [[first, flat[index + 1] as Buffer]]));
+    return pairsOf(flat);
   }
 }
 

@@ -3,6 +3,7 @@ import type { Log } from '../log.ts';
 import { SCHEMA } from '../maintenance/schema.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { throwForOperator } from '../store/refusal.ts';
+import { msOf } from '../store/replies.ts';
 import { TopicMarks } from '../subscribing/topic_marks.ts';
 import {
   checkSource,
@@ -41,6 +42,10 @@ interface Move {
  * found that the numbers are equal.
  */
 export type Comparison = { what: string; source: number; target: number }[];
+
+export function isWhole(comparison: Comparison): boolean {
+  return comparison.every(({ source, target }) => source === target);
+}
 
 /**
  * Copies a stopped bus with one partition into a bus with several. The source keeps its data, and gets the key `move`,
@@ -99,7 +104,7 @@ async function moveAll(parts: Move): Promise<Comparison> {
         `Stop it, empty the target, delete ${control.keys.move()} and move again.`,
     );
   const comparison = compare(before, await countKeys(target.partitions));
-  if (comparison.every((each) => each.source === each.target)) await finish(parts, stored);
+  if (isWhole(comparison)) await finish(parts, stored);
   return comparison;
 }
 
@@ -174,7 +179,8 @@ function compare(source: KeyCounts, target: KeyCounts): Comparison {
 async function finish({ source, target }: Move, stored: StoredMove): Promise<void> {
   for (const partition of target.partitions.all)
     await partition.command((redis, keys) => redis.set(keys.schema(), SCHEMA));
-  const [seconds] = await source.partitions.control.command((redis) => redis.time());
-  await storeMove(source.partitions.control, { ...stored, doneMs: Number(seconds) * 1000 });
+  const { control } = source.partitions;
+  const doneMs = msOf(await control.command((redis) => redis.time()));
+  await storeMove(control, { ...stored, doneMs });
   await storeCount(target, String(stored.partitions));
 }

@@ -1,5 +1,5 @@
 import { atMostEvery } from '../clock.ts';
-import type { Comparison } from './move.ts';
+import { type Comparison, isWhole } from './move.ts';
 import type { Side } from './side.ts';
 
 const WIDTH = 40;
@@ -21,10 +21,6 @@ function progressLine(done: number, total: number): string {
   const part = Math.min(1, total === 0 ? 1 : done / total);
   const bar = '#'.repeat(Math.round(part * WIDTH)).padEnd(WIDTH, '.');
   return `[${bar}] ${Math.floor(part * 100)} %, ${Math.min(done, total)} of ${total} keys`;
-}
-
-export function isWhole(comparison: Comparison): boolean {
-  return comparison.every(({ source, target }) => source === target);
 }
 
 /**

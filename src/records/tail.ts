@@ -108,10 +108,10 @@ export class Tail {
     const watch = topic ?? ALL_TOPICS;
     const entries = await this.#control.command(async (redis, keys) => {
       const watched = keys.tail_watched();
-      const [seconds] = await redis.time();
+      const untilMs = msOf(await redis.time()) + WATCH_MS;
       const [found] = await Promise.all([
         redis.lrange(keys.tail(watch), 0, -1),
-        redis.zadd(watched, Number(seconds) * 1000 + WATCH_MS, watch),
+        redis.zadd(watched, untilMs, watch),
         redis.zremrangebyrank(watched, 0, -MAX_WATCHES - 1),
         redis.pexpire(watched, WATCH_MS),
       ]);

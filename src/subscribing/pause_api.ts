@@ -2,22 +2,21 @@ import { BusError } from '../errors.ts';
 import type { ChangingCaller } from '../routing/caller.ts';
 import { BOTH, CLIENTS, NO_CONTENT, NOTHING, type Route, route } from '../routing/route.ts';
 import type { Subscribers } from './subscriber.ts';
-import { SUBSCRIBER_PARAMS } from './subscribers_api.ts';
+import { SUBSCRIBER_PARAMS, subscriberNotFound } from './subscribers_api.ts';
 
 /**
  * The routes that pause and resume deliveries. Root may name any subscriber, and a client only itself. The paths under
  * `/subscriber/` name no token: routers log paths, and the token of a client can be a credential.
  */
 export function pauseApi({ subscribers }: { subscribers: Subscribers }): Route[] {
-  const notFound = () => new BusError('subscriber_not_found', 'there is no such subscriber');
   const pause = async (caller: ChangingCaller, token: string) => {
     const outcome = await subscribers.pause(token, roleOf(caller, token));
-    if (outcome === 'subscriber_not_found') throw notFound();
+    if (outcome === 'subscriber_not_found') throw subscriberNotFound();
     return NO_CONTENT;
   };
   const resume = async (caller: ChangingCaller, token: string) => {
     const outcome = await subscribers.resume(token, roleOf(caller, token));
-    if (outcome === 'subscriber_not_found') throw notFound();
+    if (outcome === 'subscriber_not_found') throw subscriberNotFound();
     if (outcome === 'paused_by_operator')
       throw new BusError(outcome, 'an operator paused this subscriber, and only root can resume it');
     return NO_CONTENT;

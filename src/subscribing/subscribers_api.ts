@@ -71,7 +71,7 @@ interface SubscribersParts {
 export function subscribersApi(parts: SubscribersParts): Route[] {
   const { subscribers, pages, publicNames, dialect } = parts;
   const removeAll = async (token: string) => {
-    if (!(await subscribers.remove(token))) throw notFound();
+    if (!(await subscribers.remove(token))) throw subscriberNotFound();
     return NO_CONTENT;
   };
 
@@ -131,7 +131,7 @@ export function subscribersApi(parts: SubscribersParts): Route[] {
           tokens.get(),
         );
         const [report] = await subscribers.read([token]);
-        if (!report) throw notFound();
+        if (!report) throw subscriberNotFound();
         const [shown] = await subscribersFor(caller, [report]);
         return { ...ok(shown as SubscriberReport), priceInCalls };
       },
@@ -152,7 +152,7 @@ export function subscribersApi(parts: SubscribersParts): Route[] {
   ];
 }
 
-const notFound = () => new BusError('subscriber_not_found', 'there is no such subscriber');
+export const subscriberNotFound = () => new BusError('subscriber_not_found', SUBSCRIBER_PARAMS.wording.whole);
 
 /**
  * Returns what other clients see of a report: the fields that the Ruby Routemaster showed. `subscriber` is a public

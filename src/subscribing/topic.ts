@@ -67,7 +67,7 @@ export class Topics {
     this.#partitions = partitions;
     this.#outbox = outbox;
     this.#list = new KeptList({
-      count: () => this.#count(),
+      count: async () => sumOf(await partitions.ask((redis, keys) => redis.scard(keys.topics()))),
       read: () => this.#names(),
       placeOf: (name) => name,
     });
@@ -87,10 +87,6 @@ export class Topics {
   /** Returns the names of all topics, sorted. The list may be up to ten seconds old (KeptList). */
   names(): Promise<readonly string[]> {
     return this.#list.sorted();
-  }
-
-  async #count(): Promise<number> {
-    return sumOf(await this.#partitions.ask((redis, keys) => redis.scard(keys.topics())));
   }
 
   async #names(): Promise<string[]> {

@@ -14,6 +14,7 @@ import { ALL, BOTH, type Input, NO_CONTENT, NOTHING, ok, ROOT, type Route, route
 import { oneOf } from '../routing/schemas.ts';
 import { SharedReading } from '../routing/shared_reading.ts';
 import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/topic_name.ts';
+import { ownSubscribers } from './asked_subscribers.ts';
 import { sortedTopics, TOPIC_SORTS } from './sorted_topics.ts';
 import { type GiveLimits, TOPIC, type Topic, type Topics } from './topic.ts';
 import { delayedRefusal, topicRefusal } from './topic_refusals.ts';
@@ -70,7 +71,7 @@ interface TopicsParts {
 
 /** `/topics`: lists topics, deletes one, and gives one to another client. Publishing is in publish_api.ts. */
 export function topicsApi(parts: TopicsParts): Route[] {
-  const { topics, limits, joins, pages, publicNames, clients, log } = parts;
+  const { topics, limits, pages, publicNames, clients, log } = parts;
   const notFound = (name: string) => new BusError('topic_not_found', `there is no topic ${name}`);
 
   const listing = new SharedReading(() => topics.list());
@@ -119,8 +120,7 @@ export function topicsApi(parts: TopicsParts): Route[] {
       answers: { 200: WHOLE_TOPIC },
       errors: ['bad_topic', 'topic_not_found'],
       async handle({ caller, params: { name } }) {
-        const own =
-          caller.role === 'client' ? [caller.token, ...(await joins.tokens(caller.token))] : undefined;
+        const own = await ownSubscribers(parts, caller);
         const [[topic], { count, tokens }] = await Promise.all([
           topics.read([name]),
           topics.subscribers(name, own),
