@@ -10,7 +10,6 @@ import { NAMED } from '../routing/schemas.ts';
 import { type Clients, placeOf, type TokenAndName } from './client.ts';
 import {
   type ClientDialect,
-  type ClientLimits,
   clientWording,
   LIMITS_INPUT,
   newClientInput,
@@ -133,7 +132,7 @@ export function apiTokensApi({ authentication, dialect, ...parts }: ApiTokensPar
           const rule = `token must have at least ${minTokenLength} characters in production`;
           throw new BusError('bad_client', rule, { members: { field: 'token' } });
         }
-        const scopes = definedScopes({ publish, subscribe });
+        const scopes = { publish, subscribe };
         // Scopes are stored with the clients in Redis. The clients of ROUTEMASTER_CLIENTS are not in Redis, so they
         // cannot have scopes.
         if (token && (publish || subscribe) && clients.isFixed(token)) {
@@ -154,11 +153,10 @@ export function apiTokensApi({ authentication, dialect, ...parts }: ApiTokensPar
       errors: ['bad_client', 'client_not_found', 'storage_full'],
       async handle({ params: { token }, body }) {
         checkChangeable(token, clients);
-        const scopes = definedScopes(body);
-        const { name, ended } = await clients.register(undefined, token, scopes);
+        const { name, ended } = await clients.register(undefined, token, body);
         if (name === undefined) throw new BusError('client_not_found', 'no client has this token');
         for (const join of ended) await subscribers.remove(join);
-        return ok({ token, name, ...scopes });
+        return ok({ token, name, ...body });
       },
     }),
     route('DELETE /api_tokens/:token', ROOT, {
@@ -206,10 +204,6 @@ export function apiTokensApi({ authentication, dialect, ...parts }: ApiTokensPar
 function nameFilter({ role }: Caller, text: string | undefined) {
   if (!text) return undefined;
   return ([token, name]: TokenAndName) => name.includes(text) || (role === 'root' && token.includes(text));
-}
-
-function definedScopes({ publish, subscribe }: ClientLimits): Scopes {
-  return { ...(publish && { publish }), ...(subscribe && { subscribe }) };
 }
 
 function checkChangeable(token: string, clients: Clients): void {

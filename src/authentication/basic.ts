@@ -4,8 +4,7 @@ import type { ClientCaller } from '../routing/caller.ts';
 import { credentialsOf, notByPassport } from './authorization.ts';
 import type { Client } from './client.ts';
 import type { ClientDirectory } from './client_directory.ts';
-import type { Credentials } from './credentials.ts';
-import { areEqual } from './credentials.ts';
+import { areEqual, type Credentials } from './credentials.ts';
 import { REALM } from './digests.ts';
 import type { Refusal, Verdict } from './verdict.ts';
 

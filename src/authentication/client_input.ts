@@ -31,8 +31,7 @@ const limits = z.strictObject({
   publish: patterns.describe('Topics that it may publish to from now on; any, if left out.'),
   subscribe: patterns.describe('Topics that it may subscribe to from now on; any, if left out.'),
 });
-export type ClientLimits = z.infer<typeof limits>;
-export const LIMITS_INPUT: Input<ClientLimits> = {
+export const LIMITS_INPUT: Input<z.infer<typeof limits>> = {
   schema: limits,
   wording: clientWording('{"publish": ["invoices"]}', Object.keys(limits.shape)),
 };

@@ -4,7 +4,7 @@ import { joinToken, ownerOf, readJoinToken } from '../ids.ts';
 import { type Caller, clientOf } from '../routing/caller.ts';
 import { ENTRIES_PER_CALL } from '../routing/picking.ts';
 import { isWrongType } from '../store/wrong_type.ts';
-import type { Client } from './client.ts';
+import type { Client, Clients } from './client.ts';
 import type { NameKey } from './name_key.ts';
 
 const HMAC_DIGITS = 16;
@@ -18,10 +18,10 @@ const CLIENTS_PER_TURN = 200;
  * - A join: `join:`, the name of the join, a colon and the public name of its client.
  */
 export class PublicNames {
-  readonly #clients: { find(token: string): Promise<Client | undefined> };
+  readonly #clients: Pick<Clients, 'find'>;
   readonly #key: NameKey;
 
-  constructor(clients: { find(token: string): Promise<Client | undefined> }, key: NameKey) {
+  constructor(clients: Pick<Clients, 'find'>, key: NameKey) {
     this.#clients = clients;
     this.#key = key;
   }

@@ -3,11 +3,11 @@ import type { Config } from '../config.ts';
 import { type Bulk, readBulk } from '../delivering/dead_letters/bulks.ts';
 import { DONE, triedAgainIn } from '../delivering/settlement.ts';
 import { StorageFull } from '../errors.ts';
-import type { Log } from '../log.ts';
 import type { Recorder } from '../metrics/recorder.ts';
 import type { Reply } from '../store/contracts.ts';
 import { readMemory } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
+import type { JobParts } from './job_parts.ts';
 import { lastingJob } from './lasting_job.ts';
 
 /**
@@ -28,13 +28,9 @@ const SHORT_MS = 5000;
 const COUNTED = 1000;
 const CHANGED = 100;
 
-interface BulkJobParts {
-  partition: Partition;
-  config: Config;
+type BulkJobParts = Pick<JobParts, 'partition' | 'config' | 'stopping' | 'log'> & {
   recorder: Pick<Recorder, 'added'>;
-  stopping: AbortSignal;
-  log: Log;
-}
+};
 
 type StepState = Reply<'count_bulk'>;
 type Part = Bulk & { tokenIndex: number };

@@ -10,7 +10,7 @@ import { ReadingPace } from './reading_pace.ts';
  * - `left`: entries may be left, because the caller asked to stop;
  * - `lost`: no entry was left, but the worker no longer held the job, and so did not delete it.
  */
-export type MoveEnd = 'ended' | 'left' | 'lost';
+type MoveEnd = 'ended' | 'left' | 'lost';
 
 /**
  * Empties outboxes. An outbox is a list in one partition, its home. Each entry is work for other partitions, such as

@@ -56,7 +56,7 @@ export function auditApi({ audit }: { audit: Audit }): Route[] {
   ];
 }
 
-function shown(entry: StoredEntry): z.infer<typeof ENTRY> {
+function shown(entry: StoredEntry): AuditEntry {
   return {
     id: entry.id,
     at: Number.parseInt(entry.id, 10),

@@ -6,8 +6,8 @@ export type Role = 'client' | 'root' | 'viewer';
  * list none.
  */
 export interface Scopes {
-  publish?: readonly string[];
-  subscribe?: readonly string[];
+  publish?: readonly string[] | undefined;
+  subscribe?: readonly string[] | undefined;
 }
 
 /** An authenticated client. `scopes` is undefined if the client is not limited. */

@@ -98,7 +98,7 @@ export const SETTINGS = {
 export type SettingName = keyof typeof SETTINGS;
 export const SETTING_NAMES = Object.keys(SETTINGS) as SettingName[];
 
-export type SubscriptionSettings = { [Name in SettingName]: ReturnType<(typeof SETTINGS)[Name]['read']> };
+type SubscriptionSettings = { [Name in SettingName]: ReturnType<(typeof SETTINGS)[Name]['read']> };
 
 /** The settings that a client asks for. A missing setting keeps its stored value; a new subscriber gets the default. */
 export type WantedSettings = { [Name in SettingName]?: SubscriptionSettings[Name] | null | undefined };

@@ -11,6 +11,7 @@ import {
 } from '../../publishing/publication.ts';
 import type { Arguments } from '../../store/contracts.ts';
 import type { Partition } from '../../store/partition.ts';
+import type { DelayedLimits } from '../../subscribing/topic_refusals.ts';
 import { sumOf } from '../../sum.ts';
 
 /** Maximum timed events (with `at` or `delay`) of one publication. 500 take Redis some 4 ms, in one script call. */
@@ -28,7 +29,7 @@ const EVENTS_PER_TIMED = 10;
  */
 const MAX_PAUSE_MS = 20;
 
-type DelayLimits = PublishLimits & Pick<Arguments<'delay'>, 'maxClientDelayed' | 'maxClientBytes'>;
+type DelayLimits = PublishLimits & DelayedLimits;
 
 /** Stores publications that contain timed events (`at` or `delay`), several in one script call. */
 export class Delaying {
