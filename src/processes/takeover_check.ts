@@ -1,4 +1,4 @@
-import { refuseShortTokens } from '../authentication/short_tokens.ts';
+import { refuseShortTokens } from '../authentication/weak_tokens.ts';
 import { otherMeanings, variableInUse } from '../config/ruby_variables.ts';
 import { environmentWarnings, readConfig } from '../config.ts';
 import { BootError } from '../errors.ts';

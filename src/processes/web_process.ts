@@ -1,5 +1,4 @@
-import { warnOfPublicTokens } from '../authentication/public_tokens.ts';
-import { refuseShortTokens, warnOfShortTokens } from '../authentication/short_tokens.ts';
+import { refuseShortTokens, warnOfPublicTokens, warnOfShortTokens } from '../authentication/weak_tokens.ts';
 import { sleep } from '../clock.ts';
 import type { Config } from '../config.ts';
 import { createApp } from '../http/app.ts';
