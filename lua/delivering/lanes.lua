@@ -45,7 +45,7 @@ local function single_workers(call)
   if call.single_workers then return call.single_workers end
   local workers, counts = redis.call('SMEMBERS', call.keys.share_workers('slow')), {}
   call.single_workers = 0
-  for _, token in ipairs(redis.call('HMGET', call.keys.lanes_held(), unpack(workers))) do
+  for _, token in ipairs(lanes.subscribers_of(call, workers)) do
     if token then
       counts[token] = (counts[token] or 0) + 1
     else

@@ -1,6 +1,6 @@
 import { Cluster, Redis, type RedisOptions } from 'ioredis';
 import { backoffMs } from '../backoff.ts';
-import { clock } from '../clock.ts';
+import { atMostEvery } from '../clock.ts';
 import type { Config } from '../config.ts';
 import { BootError, connectionFailure, isRefusal, messageOf } from '../errors.ts';
 import type { Log } from '../log.ts';
@@ -110,14 +110,12 @@ export function connectOne(url: string, log: Log, tls = WELL_KNOWN): Redis {
  * sentinels or the DNS name should then lead to the new master. The command that got the error still fails.
  */
 function reconnectFromReplica(log: Log): (error: Error) => boolean {
-  let warnedAtMs = Number.NEGATIVE_INFINITY;
+  const line = 'Redis is a replica, which takes no writes; connecting again, to find the master';
+  const warn = atMostEvery(REPLICA_WARNING_MS, () => log.warn(line), Number.NEGATIVE_INFINITY);
   return ({ message }) => {
-    if (!message.startsWith('READONLY')) return false;
-    if (clock.monotonicMs() - warnedAtMs > REPLICA_WARNING_MS) {
-      warnedAtMs = clock.monotonicMs();
-      log.warn('Redis is a replica, which takes no writes; connecting again, to find the master');
-    }
-    return true;
+    const isReplica = message.startsWith('READONLY');
+    if (isReplica) warn();
+    return isReplica;
   };
 }
 

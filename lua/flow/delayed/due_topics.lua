@@ -10,6 +10,7 @@ local agenda = include('flow/agenda')
 local calls = include('store/calls')
 local delayed = include('flow/delayed/delayed')
 local intake = include('publishing/intake')
+local topics = include('subscribing/topics')
 local due_topics = {}
 
 local DELAYED_PER_READ = 20
@@ -97,12 +98,6 @@ function due_topics.go_on(call, intake_state, client)
   due_topics.find_next_topic(call, intake_state, client)
 end
 
--- Reads only the publisher instead of the whole topic, because a call looks at many topics, but publishes events of
--- few.
-local function publisher_of(call, name)
-  return redis.call('HGET', call.keys.topic(name), 'publisher')
-end
-
 -- Returns the clients whose topics have due events, the client with the earliest event first. Also returns true if
 -- there may be more due topics than this script call looks at. A topic that has no publisher or cannot be read is
 -- removed from `delayed:topics`; the sweep repairs it later.
@@ -112,7 +107,8 @@ function due_topics.clients(call)
     'ZRANGE', call.keys.delayed_topics(), '-inf', now, 'BYSCORE', 'LIMIT', 0, MAX_TOPICS, 'WITHSCORES'
   )
   for i = 1, #due, 2 do
-    local token = calls.throw_wrong_type_later(call, publisher_of, due[i])
+    -- Only the publisher is read, because a call looks at many topics, but publishes events of few.
+    local token = calls.throw_wrong_type_later(call, topics.publisher, due[i])
     if token then
       local client = by_token[token]
       if not client then

@@ -37,8 +37,9 @@ export class Walk {
   readonly partition: Partition;
   readonly #signal: AbortSignal;
   readonly #findings: Finding[];
+  /** The first error of Redis for a key with a wrong type, which another program must have written. */
+  unreadable: unknown;
   #restDueMs = 0;
-  #unreadable: unknown;
   /** The keys with a fixed name, such as `topics`, that exist. Undefined until `keys()` has yielded all keys. */
   #present: ReadonlySet<KeyName> | undefined;
 
@@ -46,11 +47,6 @@ export class Walk {
     this.partition = partition;
     this.#signal = signal;
     this.#findings = findings;
-  }
-
-  /** The first error of Redis for a key with a wrong type, which another program must have written. */
-  get unreadable(): unknown {
-    return this.#unreadable;
   }
 
   get aborted(): boolean {
@@ -138,7 +134,7 @@ export class Walk {
       return await step;
     } catch (error) {
       if (!isWrongType(error)) throw error;
-      this.#unreadable ??= error;
+      this.unreadable ??= error;
       return undefined;
     }
   }
