@@ -163,7 +163,7 @@ function unknownEnvironment(env: NodeJS.ProcessEnv): string[] {
  * Variables of `rtm` (packages/cli) and of Datadog's clients. They may be set in the same environment, so the bus does
  * not warn that they are unknown.
  */
-const OF_OTHERS = ['ROUTEMASTER_TOKEN', 'ROUTEMASTER_SECRET', 'DD_DOGSTATSD_HOST'];
+const OF_OTHERS = ['ROUTEMASTER_BUS', 'ROUTEMASTER_TOKEN', 'ROUTEMASTER_SECRET', 'DD_DOGSTATSD_HOST'];
 
 /**
  * Warns of each unknown `ROUTEMASTER_` variable, and suggests a setting with a similar name. Warns also of a name such

@@ -216,7 +216,13 @@ describe('a variable that nothing reads', () => {
   });
 
   test('is never one that the bus, bin/start or rtm reads', () => {
-    const names = [...VARIABLES, 'ROUTEMASTER_DATA_DIR', 'ROUTEMASTER_TOKEN', 'ROUTEMASTER_SECRET'];
+    const names = [
+      ...VARIABLES,
+      'ROUTEMASTER_DATA_DIR',
+      'ROUTEMASTER_BUS',
+      'ROUTEMASTER_TOKEN',
+      'ROUTEMASTER_SECRET',
+    ];
     const env = { ...Object.fromEntries(names.map((name) => [name, 'x'])), NODE_ENV: 'test' };
     assert.deepEqual(environmentWarnings(env), []);
   });

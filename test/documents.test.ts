@@ -82,7 +82,13 @@ for (const document of DOCUMENTS) {
 
     test('names settings that there are', () => {
       const names = [...text.matchAll(/\bROUTEMASTER_[A-Z0-9_]+/g)].map(([name]) => name);
-      const known = [...VARIABLES, 'ROUTEMASTER_DATA_DIR', 'ROUTEMASTER_TOKEN', 'ROUTEMASTER_SECRET'];
+      const known = [
+        ...VARIABLES,
+        'ROUTEMASTER_DATA_DIR',
+        'ROUTEMASTER_BUS',
+        'ROUTEMASTER_TOKEN',
+        'ROUTEMASTER_SECRET',
+      ];
       assert.deepEqual(
         names.filter((name) => !known.includes(name)),
         [],

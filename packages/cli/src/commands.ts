@@ -27,7 +27,7 @@ export const COMMON_OPTIONS: Readonly<Record<string, Option>> = {
     type: 'string',
     short: 'b',
     value: 'DOMAIN|@NAME',
-    help: 'the domain of the bus, or its name in .rtmrc',
+    help: 'the domain of the bus, or its name in .rtmrc; else $ROUTEMASTER_BUS',
   },
   token: {
     type: 'string',

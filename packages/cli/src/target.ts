@@ -15,11 +15,14 @@ interface TargetOptions {
 }
 
 /**
- * Returns the URL and the credentials of the bus that `--bus` names. The token comes from `--token`, or else from the
- * entry `@NAME` in `.rtmrc`, or else from the environment. The token may have its secret after a colon: `TOKEN:SECRET`.
+ * Returns the URL and the credentials of the bus that `--bus` names, or else ROUTEMASTER_BUS. The token comes from
+ * `--token`, or else from the entry `@NAME` in `.rtmrc`, or else from the environment. The token may have its secret
+ * after a colon: `TOKEN:SECRET`.
  */
-export function targetOf({ bus, token, secret, env, folder }: TargetOptions): Target {
-  if (bus === undefined) throw new UsageError('No bus given: --bus DOMAIN, or --bus @NAME of .rtmrc');
+export function targetOf({ bus: named, token, secret, env, folder }: TargetOptions): Target {
+  const bus = named ?? (env.ROUTEMASTER_BUS || undefined);
+  if (bus === undefined)
+    throw new UsageError('No bus given: --bus DOMAIN, --bus @NAME of .rtmrc, or ROUTEMASTER_BUS');
   const entry = bus.startsWith('@') ? entryOf(bus.slice(1), env, folder) : undefined;
   const given = token ?? entry?.token ?? env.ROUTEMASTER_TOKEN;
   if (given === undefined)
@@ -31,7 +34,11 @@ export function targetOf({ bus, token, secret, env, folder }: TargetOptions): Ta
   // ROUTEMASTER_TOKEN. Otherwise the secret of one bus could be sent to another bus.
   const beside = token !== undefined ? undefined : entry?.token !== undefined ? entry.secret : undefined;
   const ofEnv = given === env.ROUTEMASTER_TOKEN ? env.ROUTEMASTER_SECRET : undefined;
-  return { url: urlOf(entry?.bus ?? bus), token: name, secret: secret ?? carried ?? beside ?? ofEnv };
+  return {
+    url: urlOf(entry?.bus ?? bus, named === undefined ? 'ROUTEMASTER_BUS' : '--bus'),
+    token: name,
+    secret: secret ?? carried ?? beside ?? ofEnv,
+  };
 }
 
 function entryOf(name: string, env: NodeJS.ProcessEnv, folder: string): BusEntry {
@@ -45,19 +52,19 @@ function entryOf(name: string, env: NodeJS.ProcessEnv, folder: string): BusEntry
 
 /**
  * Returns an http URL for a bus on this machine, and https for any other, so that no token crosses a network
- * unencrypted.
+ * unencrypted. `from` is where the user named the bus.
  */
-function urlOf(bus: string): string {
+function urlOf(bus: string, from: string): string {
   const isUrl = bus.includes('://');
   const text = isUrl ? bus : `http://${bus}`;
   if (!URL.canParse(text) || !/^https?:\/\//i.test(text))
-    throw new UsageError(`--bus must be a domain, or @NAME of .rtmrc, not ${bus}`);
+    throw new UsageError(`${from} must be a domain, or @NAME of .rtmrc, not ${bus}`);
   const url = new URL(text);
   // A path in the URL is kept, because a proxy may serve the bus under a path. But the address of a console page, which
   // a user may have copied from the browser, is refused.
   const page = /\/console(?:\/.*)?$/.exec(url.pathname)?.[0] ?? '';
   const extra = page + url.search + url.hash;
-  if (extra !== '') throw new UsageError(`--bus must be the address of the bus alone: leave out ${extra}`);
+  if (extra !== '') throw new UsageError(`${from} must be the address of the bus alone: leave out ${extra}`);
   if (LOOPBACK.test(url.hostname)) return text;
   if (isUrl && url.protocol === 'http:')
     throw new UsageError('plain http is only for a bus on this machine: write https:// before the host');

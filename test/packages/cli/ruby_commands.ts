@@ -116,6 +116,21 @@ test('the token and its secret may be in the environment', async () => {
   assert.deepEqual({ stdout, status }, { stdout: '--- []\n', status: 0 });
 });
 
+test('the environment may name the bus; --bus comes first', async () => {
+  const env = { ROUTEMASTER_TOKEN: ROOT_KEY };
+  const listed = await terminal.rtmAlone('token list', { env: { ...env, ROUTEMASTER_BUS: bus.url } });
+  assert.deepEqual([listed.stderr, listed.status], ['', 0]);
+  writeFileSync(join(terminal.folder, '.rtmrc'), `local:\n  bus: ${new URL(bus.url).host}\n`);
+  const named = await terminal.rtmAlone('token list', { env: { ...env, ROUTEMASTER_BUS: '@local' } });
+  assert.deepEqual(named, listed);
+  const away = { ...env, ROUTEMASTER_BUS: 'ftp://bus.example.com' };
+  assert.deepEqual(await terminal.rtmAlone(`token list -b ${bus.url}`, { env: away }), listed);
+  const { stderr } = await terminal.rtmAlone('token list', { env: away });
+  assert.match(stderr, /^bad_usage: ROUTEMASTER_BUS must be a domain, .*, not ftp:/);
+  const unset = await terminal.rtmAlone('token list', { env: { ...env, ROUTEMASTER_BUS: '' } });
+  assert.match(unset.stderr, /^bad_usage: No bus given: .*, or ROUTEMASTER_BUS\n/);
+});
+
 test('--json prints what the bus answers', async () => {
   const { stdout, stderr } = await terminal.rtm(`token add shop --json ${asRoot}`);
   assert.equal(stderr, '');
