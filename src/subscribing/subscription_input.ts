@@ -64,7 +64,11 @@ const wording = (fields: string[]): Wording => ({
   },
   whole: 'send an object with topics, callback and uuid',
   field: (name, rule) => `${name}: ${rule}`,
-  unknown: (name) => `unknown field ${JSON.stringify(name)}; use ${fields.join(', ')}`,
+  unknown: (name) => {
+    // A guess that reports suggest: they show the setting under this name.
+    if (name === 'max_events') return 'unknown field "max_events"; in a subscription this is max';
+    return `unknown field ${JSON.stringify(name)}; use ${fields.join(', ')}`;
+  },
 });
 
 export function subscriptionInput(

@@ -114,9 +114,10 @@ describe('a subscription is refused', () => {
     ['with too many bytes', { max_bytes: 16_777_217 }, /at most 16777216/],
     [
       'with an unknown field',
-      { max_events: 5 },
+      { colour: 'teal' },
       /use topics, callback, uuid, timeout, max, max_bytes, ordered/,
     ],
+    ['with max under the name that reports give it', { max_events: 5 }, /"max_events"; in a .* this is max$/],
   ];
   for (const [title, each, detail] of members) {
     const [field = ''] = Object.keys(each);
