@@ -9,6 +9,12 @@ const MAX_URL_LENGTH = 2048;
 
 const RESOLVE_WAIT_MS = 2000;
 
+/** Matches a host, without brackets, that is the machine of the bus. */
+const LOCAL_HOST = /^((.+\.)?localhost|127(\.\d+){3}|::1)$/i;
+
+const HTTPS_UNLESS_ALLOWED =
+  'it must begin with https://; plain http is only for addresses in ROUTEMASTER_CALLBACK_ALLOW';
+
 /** Resolves with the IP addresses of a host name. Rejects if it has none, or if DNS fails. */
 export type Resolve = (hostname: string) => Promise<string[]>;
 
@@ -79,7 +85,7 @@ export class CallbackPolicy {
     if (url.protocol !== 'https:' && url.protocol !== 'http:')
       return `it must begin with https://, not ${url.protocol}`;
     if (url.protocol === 'http:' && !this.#addresses.anyAllowed)
-      return 'it must begin with https://; plain http is only for addresses in ROUTEMASTER_CALLBACK_ALLOW, which lists none';
+      return `${HTTPS_UNLESS_ALLOWED}, which lists none${localAdvice(bare(url.hostname))}`;
     const refused = this.refusalUnresolved(url);
     if (refused !== undefined || this.#proxied || isIP(bare(url.hostname))) return refused;
     return within(RESOLVE_WAIT_MS, this.#refusalResolved(url));
@@ -99,9 +105,12 @@ export class CallbackPolicy {
       const needsHttps =
         protocol === 'http:' &&
         port === '' &&
+        !LOCAL_HOST.test(bare(hostname)) &&
         this.refusalUnresolved({ protocol: 'https:', hostname, port }) === undefined;
-      const advice = needsHttps ? '; use https, whose port is 443' : '';
-      return `its port is ${number}, which is not one of ROUTEMASTER_CALLBACK_PORTS (${this.#portsWritten()})${advice}`;
+      const advice = needsHttps
+        ? 'use https, whose port is 443'
+        : 'use one of these, or have the operator add it';
+      return `its port is ${number}, which is not one of ROUTEMASTER_CALLBACK_PORTS (${this.#portsWritten()}); ${advice}`;
     }
     const host = bare(hostname);
     if (isIP(host)) return this.#refusalOf(protocol, host);
@@ -139,9 +148,15 @@ export class CallbackPolicy {
         'use another, or have the operator add it to ROUTEMASTER_CALLBACK_ALLOW'
       );
     if (addressClass !== 'allowed' && protocol !== 'https:')
-      return 'it must begin with https://; plain http is only for addresses in ROUTEMASTER_CALLBACK_ALLOW';
+      return HTTPS_UNLESS_ALLOWED + (addressClass === 'loopback' ? localAdvice(address) : '');
     return undefined;
   }
+}
+
+/** Says what the operator sets so that callbacks may lead to `host`, if that is the machine of the bus. */
+function localAdvice(host: string): string {
+  if (!LOCAL_HOST.test(host)) return '';
+  return `; to receive on the machine of the bus, as in development, add ${isIP(host) ? host : '127.0.0.1'} to it`;
 }
 
 /** Resolves a name with /etc/hosts and DNS, as other programs of this host do. */

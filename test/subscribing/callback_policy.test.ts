@@ -100,6 +100,26 @@ describe('ROUTEMASTER_CALLBACK_ALLOW takes addresses and CIDRs, but not', () => 
   });
 });
 
+test('plain http to the machine of the bus is refused with what to set for it', async () => {
+  const resolve = async () => ['::1'];
+  const other = new CallbackPolicy(['10.0.0.1'], { resolve });
+  for (const [policy, url, add] of [
+    [closed, 'http://localhost:8000/', '127.0.0.1'],
+    [closed, 'http://[::1]:8000/', '::1'],
+    [other, 'http://localhost:8000/', '::1'],
+    [other, 'http://127.0.0.2/', '127.0.0.2'],
+  ] as const) {
+    const advice = `; to receive on the machine of the bus, as in development, add ${add} to it`;
+    assert.match(
+      (await policy.refusal(url)) ?? '',
+      /plain http is only for .*ROUTEMASTER_CALLBACK_ALLOW/,
+      url,
+    );
+    assert.ok((await policy.refusal(url))?.endsWith(advice), url);
+  }
+  assert.doesNotMatch((await closed.refusal('http://hooks.example/')) ?? '', /machine of the bus/);
+});
+
 describe('ports', () => {
   const some = new CallbackPolicy(['127.0.0.1'], { callbackPorts: ['443', '8000-8999'] });
 
@@ -121,12 +141,22 @@ describe('ports', () => {
 
   test('are those of https if the callback is http without a port, and only that is wrong', async () => {
     const advice = /\(443, 8000-8999\); use https, whose port is 443$/;
-    for (const url of ['http://hooks.example/events', 'http://hooks.example:80/', 'http://127.0.0.1/'])
+    for (const url of ['http://hooks.example/events', 'http://hooks.example:80/'])
       assert.match((await some.refusal(url)) ?? '', advice, url);
     for (const url of ['http://hooks.example:81/', 'https://hooks.example:80/', 'http://10.9.9.9/'])
-      assert.match((await some.refusal(url)) ?? '', /\(443, 8000-8999\)$/, url);
+      assert.match(
+        (await some.refusal(url)) ?? '',
+        /\(443, 8000-8999\); use one of these, or have the operator add it$/,
+        url,
+      );
     const other = new CallbackPolicy(['127.0.0.1'], { callbackPorts: ['8000'] });
-    assert.match((await other.refusal('http://hooks.example/')) ?? '', /\(8000\)$/);
+    assert.match((await other.refusal('http://hooks.example/')) ?? '', /\(8000\); use one of these, or/);
+  });
+
+  test('of the machine of the bus are not those of https', async () => {
+    const advice = /its port is 80, .*; use one of these, or have the operator add it$/;
+    for (const url of ['http://localhost/', 'http://127.0.0.1/', 'http://[::1]/'])
+      assert.match((await some.refusal(url)) ?? '', advice, url);
   });
 
   for (const entry of ['https', '0', '65536', '9-8', '1-', '-1', '1-2-3']) {

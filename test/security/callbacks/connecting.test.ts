@@ -97,7 +97,7 @@ describe('every connection is checked', () => {
     const reason = reasonOf(await send(`http://127.0.0.1:${canary.port}/`));
     assert.match(
       reason,
-      /^refused to connect: its port is \d+, which is not one of ROUTEMASTER_CALLBACK_PORTS \(.*\)$/,
+      /^refused to connect: its port is \d+, which is not one of ROUTEMASTER_CALLBACK_PORTS \(.*\); use one of these/,
     );
     assert.equal(canary.connections, 0);
   });
