@@ -4,7 +4,7 @@ import type { ClientCaller } from '../routing/caller.ts';
 import { credentialsOf, notByPassport } from './authorization.ts';
 import type { Client } from './client.ts';
 import type { ClientDirectory } from './client_directory.ts';
-import { areEqual, type Credentials } from './credentials.ts';
+import { areEqual, type Credentials, KEY_USERS } from './credentials.ts';
 import { REALM } from './digests.ts';
 import type { Refusal, Verdict } from './verdict.ts';
 
@@ -54,7 +54,11 @@ export class Basic extends BasicStrategy {
     const isRight = 'role' in verdict && verdict.role === 'client';
     if (client && isRight && credentials.length <= MAX_REMEMBERED_BYTES)
       this.#proved.set(client, { credentials: copyOf(credentials), caller: verdict });
-    return verdict;
+    if ('role' in verdict || !KEY_USERS.some((each) => each === user)) return verdict;
+    return {
+      ...verdict,
+      advice: `the user ${user} is for Digest; with Basic, the ${user} key itself is the user: curl -u KEY:`,
+    };
   }
 
   challenge(): string {

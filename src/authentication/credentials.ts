@@ -7,7 +7,7 @@ import type { Refusal, Verdict } from './verdict.ts';
 
 export type SecretCheck = (digests: Digests) => boolean;
 
-const KEY_USERS = ['root', 'viewer'] as const;
+export const KEY_USERS = ['root', 'viewer'] as const;
 
 /** Holder of the root or viewer key. With Digest, the user name is `user`; with Basic, it is the key itself. */
 interface KeyHolder {

@@ -31,6 +31,16 @@ describe('a request without credentials', () => {
     assert.doesNotMatch(await detail(), /wrong/);
   });
 
+  test('is answered differently from root as the user of Basic, who learns that its key is the user', async () => {
+    const { status, body } = await server.get('/root', basic('root', ROOT_KEY));
+    assert.equal(status, 401);
+    assert.match(String(body.detail), /; with Basic, the root key itself is the user: curl -u KEY:$/);
+    const of = (user: string) =>
+      server.get('/root', basic(user, 'x')).then(({ body }) => String(body.detail));
+    assert.match(await of('viewer'), /the viewer key itself is the user/);
+    assert.doesNotMatch(await of('rootless'), /itself/);
+  });
+
   test('is answered with the role that is needed', async () => {
     const detail = async (path: string) => String((await server.get(path)).body.detail);
     assert.match(await detail('/client'), /takes a client's credentials/);

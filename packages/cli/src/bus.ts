@@ -23,7 +23,11 @@ function refusalText(text: string): string {
     : 'the bus refuses these credentials for this call';
   const named = CREDENTIALS.filter(([ofBus]) => text.includes(ofBus));
   const taken = (named.length > 0 ? named : CREDENTIALS.slice(0, 2)).map(([, ofRtm]) => ofRtm);
-  const advice = taken.join() === CREDENTIALS[0][1] ? '; root makes a client with rtm token add SERVICE' : '';
+  const makes = taken.join() === CREDENTIALS[0][1] ? '; root makes a client with rtm token add SERVICE' : '';
+  // What the bus adds if the user is `root` or `viewer`, as after `--token root:KEY`.
+  const [, user] = /; with Basic, the (\w+) key itself is the user/.exec(text) ?? [];
+  const advice =
+    user === undefined ? makes : `; the ${user} key is the whole token, without ${user} before it`;
   return `${problem}: give ${taken.join(' or ')}, by --token, ROUTEMASTER_TOKEN or .rtmrc${advice}`;
 }
 

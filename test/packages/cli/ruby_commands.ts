@@ -245,6 +245,11 @@ test('what the bus refuses ends with 2, and its code is on stderr', async () => 
     `unauthenticated: the bus refuses these credentials for this call: ${advice}\n`,
   );
   assert.deepEqual([refused.stdout, refused.status], ['', 2]);
+  const paired = await terminal.rtm(`token list -b ${bus.url} -t root:${ROOT_KEY}`);
+  assert.equal(
+    paired.stderr,
+    `${refused.stderr.trimEnd()}; the root key is the whole token, without root before it\n`,
+  );
 });
 
 test('a command that takes the credentials of another role says whose, and how to get them', async () => {
