@@ -15,6 +15,10 @@ const MAX_FIELDS = 1000;
 const STOP_LIMIT_MS = 5000;
 const RETRY_MS = 100;
 
+const COUNTS_KEPT = 'could not send the counts of /metrics to Redis; they are kept and sent again';
+const COUNTS_UNCONFIRMED =
+  'stopped before Redis confirmed these counts, which may be missing in /metrics; no event is lost';
+
 interface Cell {
   name: CounterName;
   tags: Tags;
@@ -104,7 +108,7 @@ export class Counters {
       if (await within(leftMs, flushed)) return;
       await sleep(Math.min(RETRY_MS, leftMs));
     }
-    this.#logLost();
+    this.#logUnconfirmed();
   }
 
   /**
@@ -136,7 +140,7 @@ export class Counters {
     } catch (error) {
       // Only the reason is logged. The error has the arguments of the command, in which tags may be credentials.
       const line = { reason: reasonOf(error) };
-      if (!this.#failing) this.#log.warn(line, 'could not flush the counters; they are kept and sent again');
+      if (!this.#failing) this.#log.warn(line, COUNTS_KEPT);
       this.#failing = true;
     }
   }
@@ -192,11 +196,11 @@ export class Counters {
   }
 
   /** Logs the counts that may be lost, by name. Tags are left out, because a token can be a credential. */
-  #logLost(): void {
-    const lost: Partial<Record<CounterName, number>> = {};
+  #logUnconfirmed(): void {
+    const counts: Partial<Record<CounterName, number>> = {};
     const unconfirmed = [...this.#unconfirmed.flatMap(({ cells }) => cells), ...this.#cells.values()];
-    for (const { name, count } of unconfirmed) lost[name] = (lost[name] ?? 0) + count;
-    this.#log.error({ lost }, 'stopped before Redis confirmed these counts');
+    for (const { name, count } of unconfirmed) counts[name] = (counts[name] ?? 0) + count;
+    this.#log.error({ counts }, COUNTS_UNCONFIRMED);
   }
 }
 
