@@ -1,7 +1,8 @@
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { BootError } from '../../src/errors.ts';
+import { BEGINS } from '../../src/processes/process.ts';
 import { allowedCallbacks } from './allowed_callbacks.ts';
 import { Demo } from './demo.ts';
 import { Output } from './output.ts';
@@ -10,7 +11,7 @@ import { type OwnRedis, startOwnRedis } from './own_redis.ts';
 import { parseProcfile } from './procfile.ts';
 import { ProcfileProcess } from './procfile_process.ts';
 import { childEnvironment, choosePort, isReachedByOthers, type Settings, urlOf } from './settings.ts';
-import { makeTourClient } from './tour_client.ts';
+import { makeTourClient, tourClientFile } from './tour_client.ts';
 import { welcome } from './welcome.ts';
 
 const stopLimitMs = 30_000;
@@ -41,6 +42,8 @@ export class Launcher {
   #processes: ProcfileProcess[] = [];
   #redis: OwnRedis | undefined;
   #cluster: OwnCluster | undefined;
+  /** True if Redis is new, because no earlier start has made a bus in it. */
+  #isFirst = false;
   #demo: Demo | undefined;
 
   constructor(root: string, settings: Settings) {
@@ -79,6 +82,7 @@ export class Launcher {
         this.#stop.resolve({ failure: `the private Redis ended; see ${dataDir}/redis.log`, status: 1 }),
       );
     }
+    this.#isFirst = redisUrl === undefined && !existsSync(tourClientFile(dataDir));
     // Chosen after Redis has started, because Redis tells whether bin/start already runs here. That error
     // says more than a taken port.
     const port = await choosePort();
@@ -111,7 +115,7 @@ export class Launcher {
 
   #startProcesses(env: NodeJS.ProcessEnv): void {
     this.#processes = this.#lines.map((line) => {
-      const started = new ProcfileProcess(line, env, (text) => this.#output.log(line.name, text));
+      const started = new ProcfileProcess(line, env, (text) => this.#log(line.name, text));
       void started.ended.then(({ how, code }) =>
         this.#stop.resolve({
           failure: `${line.name} ${how}`,
@@ -120,6 +124,11 @@ export class Launcher {
       );
       return started;
     });
+  }
+
+  #log(name: string, text: string): void {
+    // The warning is for a Redis that should have had a bus.
+    if (!(this.#isFirst && text.includes(BEGINS))) this.#output.log(name, text);
   }
 
   // Asks /pulse, because /health answers before web has reached Redis.

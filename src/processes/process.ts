@@ -28,7 +28,7 @@ interface Booted {
   takenOver: number | undefined;
 }
 
-const BEGINS =
+export const BEGINS =
   'Redis has no bus yet: a new one begins. At the first start that is right. Otherwise stop the bus and restore a ' +
   'backup of Redis, or correct ROUTEMASTER_REDIS_URL or ROUTEMASTER_REDIS_PREFIX.';
 

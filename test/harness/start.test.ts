@@ -303,6 +303,7 @@ test('with the defaults, only this machine reaches it, one runs at a time, and a
   const subscribe = (callback: string) =>
     client.call('POST', '/subscription', { topics: ['widgets'], callback, uuid: 'x' });
   await subscribe(`http://127.0.0.1:${RECEIVER_PORT}/events`);
+  assert.doesNotMatch(bus.output, /WARN|a new one begins/);
   await assert.rejects(subscribe(`http://127.0.0.1:${port}/`), /not one of ROUTEMASTER_CALLBACK_PORTS/);
 
   const other = start([], { PORT: port });
@@ -314,6 +315,14 @@ test('with the defaults, only this machine reaches it, one runs at a time, and a
   assert.equal(await bus.exitCode, 1);
   assert.match(bus.output, /start: worker was ended by SIGKILL/);
   await until(() => started().length === 0, { what: 'nothing left behind' });
+});
+
+test('a start warns if its Redis has lost the bus of an earlier start', async () => {
+  writeFileSync(join(dir, 'tour_client'), 'tour--gone:secret\n');
+  const bus = start();
+  await bus.prints(/WARN: Redis has no bus yet: a new one begins/);
+  await bus.prints(/Routemaster listens on/);
+  await interrupted(bus);
 });
 
 test('a directory that others can read and that has other files is refused as it is', async () => {
