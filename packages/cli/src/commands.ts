@@ -4,6 +4,7 @@ import { printCompletion } from './completion.ts';
 import { listDeadLetters, purgeDeadLetters, retryDeadLetters, showDeadLetter } from './dead_letters.ts';
 import { listDeliveries, retryDelivery, showDelivery } from './deliveries.ts';
 import { examine } from './doctor.ts';
+import { deleteJoin, listJoins, putJoin, showJoin } from './joins.ts';
 import { listen } from './listening.ts';
 import { publish } from './publishing.ts';
 import {
@@ -21,6 +22,7 @@ import { deleteTopic, giveTopic, listTopics } from './topics.ts';
 import { fireTrigger, listTriggers } from './triggers.ts';
 import { verify } from './verifying.ts';
 import { printVersion } from './version.ts';
+import { ofClient } from './whose.ts';
 
 export const COMMON_OPTIONS: Readonly<Record<string, Option>> = {
   bus: {
@@ -220,9 +222,36 @@ export const COMMANDS: readonly Command[] = [
   {
     name: 'trigger fire',
     args: ['NAME'],
-    options: { client: { type: 'string', value: 'TOKEN', help: 'whose trigger (root)' } },
+    options: { client: ofClient('trigger') },
     help: 'publish the event of a trigger of the client now, and print the id of the event',
     run: fireTrigger,
+  },
+  {
+    name: 'join list',
+    args: [''],
+    help: 'list the joins of the client, or of all clients (root, viewer)',
+    run: listJoins,
+  },
+  {
+    name: 'join show',
+    args: ['NAME'],
+    options: { client: ofClient('join') },
+    help: 'show a join of the client, and its oldest open keys',
+    run: showJoin,
+  },
+  {
+    name: 'join put',
+    args: ['NAME JSON|@FILE|-'],
+    options: { client: ofClient('join') },
+    help: 'make or change a join of the client; the JSON is that of PUT /joins/NAME',
+    run: putJoin,
+  },
+  {
+    name: 'join del',
+    args: ['NAME'],
+    options: { client: ofClient('join') },
+    help: 'remove a join of the client, with its open keys, its queue and its dead letters',
+    run: deleteJoin,
   },
   {
     name: 'delivery list',

@@ -1,6 +1,5 @@
-import { readFile } from 'node:fs/promises';
-import { buffer } from 'node:stream/consumers';
 import { type Call, textOption, UsageError } from './command.ts';
+import { jsonArgument } from './json_argument.ts';
 import { publishLines } from './publishing_lines.ts';
 import { noteNoSubscriber } from './subscriptions.ts';
 
@@ -31,25 +30,10 @@ export async function publish(call: Call): Promise<void> {
   }
   const [word = '', topic = '', url = ''] = call.args;
   const type = typeOf(word);
-  const data = await dataOf(call);
+  const given = textOption(call, 'data');
+  const data = given === undefined ? undefined : await jsonArgument(call, '--data', given);
   const event = JSON.stringify({ type, url });
   const bus = call.connect();
   await bus.publishText(topic, data === undefined ? event : `${event.slice(0, -1)},"data":${data}}`);
   await noteNoSubscriber(call, bus, topic);
-}
-
-/** Returns the JSON of the option `--data`. The option is the JSON itself, or `@FILE` for a file, or `-` for stdin. */
-async function dataOf(call: Call): Promise<string | undefined> {
-  const given = textOption(call, 'data');
-  if (given === undefined) return undefined;
-  const isFile = given.startsWith('@');
-  const bytes =
-    given === '-' ? await buffer(call.streams.stdin) : isFile ? await readFile(given.slice(1)) : undefined;
-  try {
-    const json = bytes ? new TextDecoder('utf-8', { fatal: true }).decode(bytes) : given;
-    JSON.parse(json);
-    return json;
-  } catch (error) {
-    throw new UsageError(`--data is not JSON: ${(error as Error).message}`);
-  }
 }

@@ -1,6 +1,7 @@
 import type { Calls } from '@routemaster/client';
-import { type Call, collect, Failure, textOption } from './command.ts';
+import { type Call, collect } from './command.ts';
 import { table, timeOf } from './tables.ts';
+import { asked } from './whose.ts';
 
 type Trigger = Calls['GET /triggers']['answer'][number];
 
@@ -16,12 +17,8 @@ export async function listTriggers(call: Call): Promise<void> {
 
 export async function fireTrigger(call: Call): Promise<void> {
   const [name = ''] = call.args;
-  const client = textOption(call, 'client');
-  const fired = call.connect().fireTrigger(name, { client });
-  const answer = await fired.catch((error) => {
-    if (client !== undefined || error.code !== 'bad_query') throw error;
-    throw new Failure(error.code, 'root must say whose trigger it is: give --client TOKEN');
-  });
+  const bus = call.connect();
+  const answer = await asked(call, 'trigger', (owner) => bus.fireTrigger(name, owner));
   call.print(answer, [answer.id]);
 }
 

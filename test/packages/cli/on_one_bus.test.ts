@@ -6,6 +6,7 @@ import './listen.ts';
 import './wrong_address.ts';
 import './sub_topic_and_token.ts';
 import './trigger_and_dead.ts';
+import './join.ts';
 import './tail.ts';
 import './audit_and_delivery.ts';
 import './verify.ts';
