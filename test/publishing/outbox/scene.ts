@@ -126,7 +126,8 @@ export function outboxOf(parts: Pick<ApplyingParts, 'confirmed' | 'marks'>): Out
 export function beforeScript(partition: Partition, name: ScriptName, first: () => Promise<void>): Partition {
   let isFirst = true;
   const run: Partition['run'] = async (script, args) => {
-    if (script === name && isFirst && !Object.hasOwn(Object(args), 'partition')) {
+    const { partition: aside } = args as { partition?: string };
+    if (script === name && isFirst && aside === undefined) {
       isFirst = false;
       await first();
     }

@@ -40,13 +40,16 @@ describe('an outbox', () => {
     await bus.publish('e1');
     const failing = outboxWith(() => Promise.reject(new StorageUnavailable(new Error('away'))));
     const [home, to] = bus.partitions.all as [Partition, Partition];
+    let isSetAside = false;
     const interposed = beforeScript(home, 'read_outbox', async () => {
       const { grants } = await new Queue(home, 'aux', SETTINGS).acquire(['w']);
       const holder = { worker: 'w', lease: grants[0]?.lease ?? 0, leaseMs: LEASE_MS };
       assert.equal(await failing.empty(home, holder, new AbortController().signal), 'ended');
       assert.deepEqual([(await bus.entries()).length, (await bus.entries(1)).length], [0, 1]);
+      isSetAside = true;
     });
     await bus.outbox.flush(interposed, to);
+    assert.ok(isSetAside);
     assert.deepEqual(await bus.queued(token), ['e1']);
     await bus.runJobs();
     await assertPartitionsConsistent(bus.partitions);
