@@ -16,11 +16,10 @@ partition are also set aside, which keeps them in order.
 
 The number of an entry is the time (µs) of the script call that adds it, or one more than the last number if that is
 higher. The other partition ignores all numbers up to the last one that it has applied, so an entry may be sent again.
-
-A failover loses the last entries of a partition, although the other partition may have applied them. The next numbers
-must be higher than theirs, even if the clock of the new master is behind. So when another Redis (redis_run.lua) takes
-over, or the clock was set back, the numbers jump by a minute (JUMP_US). From then on they are later than the clock
-shows (`ahead`), and entries also have the time at which they were added, as the fourth item of their list.
+But a failover can lose entries that were applied, and the clock of the new master may be behind: new entries with lower
+numbers than the lost ones would be ignored. So if another Redis (redis_run.lua) has taken over, or the clock was set
+back, the numbers jump ahead by JUMP_US, and stay `ahead` of the clock. Entries then have the time at which they were
+added as the fourth item of their list.
 ]]
 local calls = include('store/calls')
 local jobs = include('delivering/jobs')
@@ -30,15 +29,12 @@ local redis_run = include('store/redis_run')
 local outboxes = {}
 
 local NUMBER_LENGTH = 16
--- If a partition does not apply its outbox entries in time, they are set aside. After this time they are sent to it
--- again.
+-- Entries that were set aside are sent again after this time.
 local ASK_AGAIN_MS = 1000
--- The number of an entry is a time (µs), or one more than the last number if that is higher. So while many entries are
--- added, the last number may run ahead of Redis's clock, but by at most MAX_AHEAD_US. If it is further ahead, the clock
--- was set back.
+-- While many entries are added, their numbers run ahead of the clock, but by at most this much. If they are further
+-- ahead, the clock was set back.
 local MAX_AHEAD_US = 100 * 1000
--- How far the numbers jump after a failover. If the clocks of the two Redises differ by less than this, the new numbers
--- are higher than those of the entries that the failover lost.
+-- By how much numbers jump. They are then higher than lost ones, if the clocks of the two Redises differ by less.
 local JUMP_US = 60 * 1000 * 1000
 
 -- Returns the number of an outbox entry: its first 16 digits.
@@ -92,12 +88,8 @@ function outboxes.add(outgoing, partitions, kind, topic, about)
   outgoing.work[#outgoing.work + 1] = { partitions, { kind, topic, about } }
 end
 
--- Returns the number after which the numbers of new entries begin. Usually this is the last number or, if it is higher,
--- the time (µs) plus `ahead`. `ahead` is how far the numbers run ahead of Redis's clock, at first 0.
---
--- After a failover, the last number may have been lost, and a number must not be used twice. So when another Redis has
--- taken over, or the clock was set back, the result is JUMP_US higher, and `ahead` grows to the new distance from the
--- clock. The numbers of a new outbox do not jump.
+-- Returns the number after which the numbers of new entries begin. If they must jump, stores how far they are ahead of
+-- the clock from now on. The numbers of a new outbox do not jump.
 local function last_number(call, outgoing)
   local run, before_us = redis_run.id() or '', call.now_us - 1
   local number = math.max(outgoing.last, before_us + outgoing.ahead)
@@ -109,14 +101,14 @@ local function last_number(call, outgoing)
   return number
 end
 
--- Checks whether another Redis has taken over since the last check. If so, stores the `run_id` of this Redis, and makes
--- the numbers of entries jump. The script `scrub` calls this, so usually the replicas have got the `run_id` before this
--- Redis adds its first entry. The very first Redis stores its `run_id` too, although it has no entries: otherwise the
--- Redis that takes over from it could not notice the takeover.
+-- Makes the numbers jump if another Redis has taken over since the last check, and stores its `run_id`. The script
+-- `scrub` calls this, so usually the replicas have got the `run_id` before this Redis adds its first entry. The very
+-- first Redis stores its `run_id` too, although it has no entries: otherwise the Redis that takes over from it could
+-- not notice the takeover.
 --
--- Example: the Redis B takes over from A, and A becomes B's replica. B adds an entry, and fails before A has got the
--- entry. A takes over again, finds B's `run_id`, and makes the numbers jump. Otherwise A's next entries could have
--- lower numbers than B's entry. A partition that has applied B's entry would then ignore A's.
+-- Example: the Redis B takes over from A, which becomes B's replica. B adds an entry, and fails before A has got it. A
+-- takes over again, finds B's `run_id`, and makes the numbers jump. Otherwise A's next entries could have lower numbers
+-- than B's, which another partition may have applied.
 function outboxes.notice_other_redis(call)
   local outgoing = outboxes.begin()
   read_state(call, outgoing)
@@ -162,7 +154,8 @@ end
 -- in that partition. If a client subscribed to the topic now, the entry would end this new subscription too.
 function outboxes.may_end_subscriptions(call, partition)
   local ended = tonumber(redis.call('HGET', call.keys.outboxes_sent(), 'ended') or nil)
-  for _, list in ipairs(ended and { call.keys.outbox(), call.keys.outbox_aside(partition) } or {}) do
+  if not ended then return false end
+  for _, list in ipairs({ call.keys.outbox(), call.keys.outbox_aside(partition) }) do
     local first = redis.call('LINDEX', list, 0)
     if first and outboxes.number_of(first) <= ended then return true end
   end
@@ -202,12 +195,14 @@ function outboxes.set_aside(call, entries, late)
     end
   end
   for partition, list in pairs(lists) do
-    local bytes, job = 0, job_for(partition)
-    for _, entry in ipairs(list) do bytes = bytes + #entry end
-    many.command('RPUSH', keys.outbox_aside(partition), list)
-    if bytes > 0 then redis.call('HINCRBY', keys.outboxes_bytes(), partition, bytes) end
-    if bytes > 0 and redis.call('SADD', keys.jobs_index('aux'), job) == 1 then
-      jobs.make_scheduled(call, 'aux', job, call.now_ms + ASK_AGAIN_MS)
+    if #list > 0 then
+      local bytes, job = 0, job_for(partition)
+      for _, entry in ipairs(list) do bytes = bytes + #entry end
+      many.command('RPUSH', keys.outbox_aside(partition), list)
+      redis.call('HINCRBY', keys.outboxes_bytes(), partition, bytes)
+      if redis.call('SADD', keys.jobs_index('aux'), job) == 1 then
+        jobs.make_scheduled(call, 'aux', job, call.now_ms + ASK_AGAIN_MS)
+      end
     end
   end
 end

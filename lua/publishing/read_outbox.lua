@@ -21,37 +21,35 @@ local outboxes = include('publishing/outboxes')
 -- megabytes, and all entries that a script reads are in Redis's memory at once.
 local READ_AT_ONCE = 8
 
--- Returns where a list of outbox entries is: its key (`outbox`, or the entries set aside for `partition`), and the hash
--- and the field that have the sum of its bytes.
+-- Returns the key of a list of outbox entries (`outbox`, or the entries set aside for `partition`), and the hash and
+-- the field that have the sum of its bytes.
 local function places(keys, partition)
   if partition then return keys.outbox_aside(partition), keys.outboxes_bytes(), partition end
   return keys.outbox(), keys.outboxes_sent(), 'bytes'
 end
 
--- Removes the entries that the previous call returned, if they are still there. Some partitions have not applied them
--- in time (`late`): before the entries are removed, those for a late partition are copied to a list for this partition
--- alone. Returns the bytes that are left in `list`.
+-- Removes the entries that the previous call returned, if they are still there. Before, sets copies aside for the
+-- partitions that have not applied them in time (`late`).
 local function remove_first(call, args, list, hash, field)
   local entry = args.last and redis.call('LINDEX', list, args.count - 1)
-  if not entry or outboxes.number_of(entry) ~= args.last then return tonumber(redis.call('HGET', hash, field)) or 0 end
+  if not entry or outboxes.number_of(entry) ~= args.last then return end
   if #args.late > 0 then outboxes.set_aside(call, redis.call('LRANGE', list, 0, args.count - 1), args.late) end
   redis.call('LTRIM', list, args.count, -1)
-  return redis.call('HINCRBY', hash, field, -args.bytes)
+  redis.call('HINCRBY', hash, field, -args.bytes)
 end
 
--- Returns as many of the next entries of a list as fit into the reply. `left` is the number of bytes in the list. If
--- `left` is not too much for the reply, the entries need not be measured, which saves a third of the time for 500 short
--- entries.
-local function next_entries(args, list, left)
+-- Returns as many of the next entries of a list as fit into the reply. If `bytes`, the sum of the whole list, fits, the
+-- entries need not be measured, which saves a third of the time for 500 short entries.
+local function next_entries(args, list, bytes)
   local max_entries = args.max_entries
-  if left <= args.max_bytes then return redis.call('LRANGE', list, 0, max_entries - 1) end
-  local entries, bytes = {}, 0
+  if bytes <= args.max_bytes then return redis.call('LRANGE', list, 0, max_entries - 1) end
+  local entries, read_bytes = {}, 0
   while #entries < max_entries do
     local read = redis.call('LRANGE', list, #entries, math.min(#entries + READ_AT_ONCE, max_entries) - 1)
     if #read == 0 then return entries end
     for _, entry in ipairs(read) do
-      bytes = bytes + #entry
-      if #entries > 0 and bytes > args.max_bytes then return entries end
+      read_bytes = read_bytes + #entry
+      if #entries > 0 and read_bytes > args.max_bytes then return entries end
       entries[#entries + 1] = entry
     end
   end
@@ -59,22 +57,15 @@ local function next_entries(args, list, left)
 end
 
 return function(call, args)
-  local partition, keys = args.partition, call.keys
-  local list, hash, field = places(keys, partition)
-  local left, ended = remove_first(call, args, list, hash, field), false
-  local entries = next_entries(args, list, left)
+  local list, hash, field = places(call.keys, args.partition)
+  remove_first(call, args, list, hash, field)
+  local entries, ended = next_entries(args, list, tonumber(redis.call('HGET', hash, field)) or 0), false
   if #entries == 0 then
-    if partition then
-      -- The list is empty: no entry is set aside for the partition any more. So the partition's field is deleted. While
-      -- the field exists, new entries for the partition are set aside too; from now on they are sent from the list
-      -- `outbox`, as usual.
-      redis.call('HDEL', hash, field)
-    elseif left ~= 0 then
-      -- The list is empty, but the stored sum of its bytes is not 0: Redis was killed and kept only the first writes of
-      -- a script. So the sum is corrected.
-      redis.call('HSET', hash, field, 0)
-    end
-    ended = args.worker and outboxes.end_job(call, partition, args)
+    -- While a partition has a field in `outboxes:bytes`, new entries for it are set aside too. From now on they are
+    -- sent from the list `outbox`, as usual. The sum of `outbox` is 0 already, unless Redis was killed and kept only
+    -- the first writes of a script.
+    redis.call('HDEL', hash, field)
+    ended = args.worker and outboxes.end_job(call, args.partition, args)
   end
-  return { entries = entries, behind = redis.call('HKEYS', keys.outboxes_bytes()), ended = ended }
+  return { entries = entries, behind = redis.call('HKEYS', call.keys.outboxes_bytes()), ended = ended }
 end

@@ -44,8 +44,9 @@ interface Applied {
   /** The number of the newest outbox entry that the partition has applied. */
   last: number;
   /**
-   * Resolves when outdated marks have been removed. A mark is a note in a topic's own partition that another partition
-   * has subscribers of the topic. It is outdated when the last of these subscribers has left.
+   * Resolves when outdated marks have been removed. A mark is a note in the home of a topic that another partition has
+   * subscribers of the topic. It is outdated when the last of these subscribers has left. A promise of its own, because
+   * a home that hangs would otherwise delay the outboxes of healthy partitions.
    */
   marksRemoved: Promise<void>;
 }
@@ -66,7 +67,7 @@ export class Applying {
     this.#parts = parts;
     this.#batchers = parts.confirmed.all.map(
       (_, index) =>
-        new Batcher((group) => this.#apply(index, group), {
+        new Batcher((group) => this.#applyGroup(index, group), {
           max: MAX_BYTES,
           weigh: ({ entries }) => bytesOf(entries),
         }),
@@ -92,8 +93,7 @@ export class Applying {
     for (let left = entries; left.length > 0; ) {
       const applying = this.#send(to, { source: String(home.index), entries: left }, alone);
       const { last, marksRemoved } = inTime ? await this.#inTime(to, applying) : await applying;
-      // A caller without `inTime` may be deleting a topic. The topic is gone only when its marks, the notes that other
-      // partitions have subscribers of the topic, are removed. So wait for their removal.
+      // A caller without `inTime` may be deleting a topic, which is gone only when its marks are removed.
       if (!inTime) await marksRemoved;
       left = left.filter((entry) => headOf(entry).number > last);
     }
@@ -103,7 +103,7 @@ export class Applying {
     const batcher = this.#batchers[to];
     if (!batcher) throw new Error(`there is no partition ${to}`);
     if (!alone) return batcher.add(work);
-    const [applied] = await this.#apply(to, [work]);
+    const [applied] = await this.#applyGroup(to, [work]);
     return applied as Applied;
   }
 
@@ -121,7 +121,7 @@ export class Applying {
     return new StorageUnavailable(undefined, `${name} does not answer`, address ?? name);
   }
 
-  async #apply(to: number, sources: readonly Work[]): Promise<Applied[]> {
+  async #applyGroup(to: number, sources: readonly Work[]): Promise<Applied[]> {
     const { confirmed, recorder, limits } = this.#parts;
     const partition = confirmed.all[to] as Partition;
     const reply = await partition.runPermitted('apply_outbox', { ...limits, uidSeed: uidSeed(), sources });
@@ -129,8 +129,6 @@ export class Applying {
     countPublished(recorder, reply.published);
     for (const refusal of reply.refused) this.#tell(refusal.topic, refusal, JOIN_REFUSED);
     if (reply.failure !== undefined) this.#tell(to, { partition: to, reason: reply.failure }, HALF_WAY);
-    // Do not wait here until the marks are removed. A mark is in the home of its topic (the partition where the topic
-    // is stored), and a home that hangs would delay the outboxes of healthy partitions.
     const marksRemoved = this.#removeMarks(partition, reply.mayBeUnused);
     return reply.applied.map((last) => ({ last, marksRemoved }));
   }
@@ -141,10 +139,7 @@ export class Applying {
     this.#parts.log.error(about, message);
   }
 
-  /**
-   * Checks `topics`, which seem to have no subscribers left in `partition`. If a topic has none there, the topic's home
-   * (the partition where the topic is stored) stops sending the events of the topic to `partition`.
-   */
+  /** Checks `topics`, which seem to have no subscribers left in `partition`, and removes the marks of those without. */
   #removeMarks(partition: Partition, topics: readonly string[]): Promise<void> {
     const { marks, log } = this.#parts;
     const removed = topics.length > 0 ? marks.refresh(partition, topics) : Promise.resolve();

@@ -1,16 +1,16 @@
 import { StorageFull } from '../errors.ts';
 import type { Partition } from '../store/partition.ts';
 import { Applying, type ApplyingParts } from './applying.ts';
-import { headOf, type OutboxHolder, OutboxList } from './outbox_list.ts';
+import { type Handled, headOf, lastNumber, type OutboxHolder, readNext } from './outbox_list.ts';
 import { ReadingPace } from './reading_pace.ts';
 
 /**
- * How the sending of outbox entries has ended:
- * - `ended`: no entry was left, and the job that sent the entries is deleted;
+ * How the emptying of a list of outbox entries has ended:
+ * - `ended`: no entry was left, and the worker's job is deleted;
  * - `left`: entries may be left, because the caller asked to stop;
  * - `lost`: no entry was left, but the worker no longer held the job, and so did not delete it.
  */
-type MoveEnd = 'ended' | 'left' | 'lost';
+type Emptied = 'ended' | 'left' | 'lost';
 
 /**
  * Empties outboxes. An outbox is a list in one partition, its home. Each entry is work for other partitions, such as
@@ -29,13 +29,12 @@ export class Outbox {
    * Makes the other partitions apply the entries in the outbox of `home`, until none is left. `holder` is the worker
    * that runs the job of the outbox. The script call that finds the outbox empty also deletes the job.
    */
-  async empty(home: Partition, holder: OutboxHolder, signal: AbortSignal): Promise<MoveEnd> {
-    const list = new OutboxList(home, { holder });
+  async empty(home: Partition, holder: OutboxHolder, signal: AbortSignal): Promise<Emptied> {
+    let handled: Handled | undefined;
     while (!signal.aborted) {
-      const { entries, behind, ended } = await list.read();
+      const { entries, behind, ended } = await readNext({ home, holder }, handled);
       if (entries.length === 0) return ended ? 'ended' : 'lost';
-      const failed = await this.#applyInAll(home, entries, behind);
-      list.done(entries, [...behind, ...failed.keys()]);
+      handled = await this.#applyInAll(home, entries, behind);
       await this.#pace.pause(home.index, entries.length, signal);
     }
     return 'left';
@@ -51,66 +50,64 @@ export class Outbox {
     to: number,
     holder?: OutboxHolder,
     signal?: AbortSignal,
-  ): Promise<MoveEnd> {
-    const list = new OutboxList(home, { aside: to, holder });
+  ): Promise<Emptied> {
+    let handled: Handled | undefined;
     for (;;) {
-      const { entries, ended } = await list.read();
+      const { entries, ended } = await readNext({ home, aside: to, holder }, handled);
       if (entries.length === 0) return ended ? 'ended' : 'lost';
       // Check the signal after the read, not before, because the read also removes the entries that `to` has just
       // applied. If Redis is full, trying smaller and smaller parts of the entries can take a whole run of the job. If
       // the run ended before the read, the next run would try the same entries again.
       if (signal?.aborted) return 'left';
-      list.done(await this.#applyAside(home, to, entries, { inTime: holder !== undefined }));
+      handled = { entries: await this.#applyAside(home, to, entries, { inTime: holder !== undefined }) };
     }
   }
 
   /**
    * Makes the partition `to` apply all entries that `home` has for it now. Resolves when `to` has applied them, however
-   * long that takes. Throws StorageUnavailable or StorageFull.
+   * long that takes. The last ones stay in the outbox, until its job removes them. Throws StorageUnavailable or
+   * StorageFull.
    */
   async flush(home: Partition, to: Partition): Promise<void> {
-    const sent = await home.command((redis, keys) => redis.hget(keys.outboxes_sent(), 'last'));
-    const last = Number(sent ?? 0);
-    const list = new OutboxList(home);
-    let applied = -1;
-    while (applied < last) {
+    const last = await home.command((redis, keys) => redis.hget(keys.outboxes_sent(), 'last'));
+    let handled: Handled | undefined;
+    for (;;) {
       await this.emptyAside(home, to.index);
-      const { entries, behind } = await list.read();
-      // `behind` has the partitions that must first apply the entries set aside for them. `to` has just applied its
-      // own. If it is in `behind` nevertheless, another process has set more entries aside meanwhile. Then begin again.
+      const { entries, behind } = await readNext({ home }, handled);
+      // `to` has just applied what was set aside for it. If it is behind nevertheless, another process has set more
+      // entries aside meanwhile. Then begin again.
       if (behind.includes(to.index)) continue;
       if (entries.length === 0) return;
-      const failed = await this.#applyInAll(home, entries, behind, to.index);
-      if (failed.has(to.index)) throw failed.get(to.index);
-      list.done(entries, [...behind, ...failed.keys()]);
-      applied = headOf(entries.at(-1) as Buffer).number;
+      handled = await this.#applyInAll(home, entries, behind, to.index);
+      if (lastNumber(entries) >= Number(last)) return;
     }
   }
 
   /**
-   * Sends each partition its entries, and waits until all of these partitions have applied them. For each partition,
-   * waits at most PATIENCE_MS; only for the partition `awaited`, waits without limit. Skips the partitions in `behind`,
-   * which must first apply the entries that are set aside for them. Resolves with the error of each partition that has
-   * failed.
+   * Sends each partition its entries, and waits until all have applied them: at most PATIENCE_MS for each, but without
+   * limit for the partition `awaited`, whose error it throws. `late` has the other partitions that have failed, and
+   * those in `behind`. These get nothing, because they must first apply the entries that are set aside for them.
    */
   async #applyInAll(
     home: Partition,
     entries: readonly Buffer[],
     behind: readonly number[],
     awaited?: number,
-  ): Promise<Map<number, unknown>> {
-    const failed = new Map<number, unknown>();
+  ): Promise<Handled> {
+    const late = [...behind];
     const work = entries.flatMap((entry) => headOf(entry).partitions.map((to) => ({ to, entry })));
-    const applying = [...Map.groupBy(work, ({ to }) => to)]
-      .filter(([to]) => !behind.includes(to))
-      .map(([to, its]) => {
-        const own = its.map(({ entry }) => entry);
-        return this.#applying
-          .apply(home, to, own, { inTime: to !== awaited })
-          .catch((error) => failed.set(to, error));
-      });
+    const applying = [...Map.groupBy(work, ({ to }) => to)].map(async ([to, its]) => {
+      if (behind.includes(to)) return;
+      const own = its.map(({ entry }) => entry);
+      try {
+        await this.#applying.apply(home, to, own, { inTime: to !== awaited });
+      } catch (error) {
+        if (to === awaited) throw error;
+        late.push(to);
+      }
+    });
     await Promise.all(applying);
-    return failed;
+    return { entries, late };
   }
 
   /**

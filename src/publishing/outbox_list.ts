@@ -1,4 +1,4 @@
-import type { Arguments, Reply } from '../store/contracts.ts';
+import type { Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 
 /** Maximum bytes of the entries in one script call. A single entry that is larger is read or sent alone. */
@@ -21,44 +21,41 @@ export interface OutboxHolder {
  * the index of another partition, it is the list of the entries that are set aside for that partition. `holder` is the
  * worker that empties the list as its job.
  */
-export class OutboxList {
-  readonly #home: Partition;
-  readonly #about: Partial<Arguments<'read_outbox'>>;
-  #done: Pick<Arguments<'read_outbox'>, 'last' | 'count' | 'bytes' | 'late'> = { late: [] };
+interface OutboxList {
+  home: Partition;
+  aside?: number;
+  holder?: OutboxHolder | undefined;
+}
 
-  constructor(
-    home: Partition,
-    { aside, holder }: { aside?: number; holder?: OutboxHolder | undefined } = {},
-  ) {
-    this.#home = home;
-    this.#about = { partition: aside?.toString(), ...holder };
-  }
+/** The first entries of a list, which all partitions have applied, except those in `late`. */
+export interface Handled {
+  entries: readonly Buffer[];
+  late?: readonly number[];
+}
 
-  /**
-   * Removes the entries that `done` has noted, and resolves with the next ones. `behind` has the partitions that must
-   * first apply the entries set aside for them. If no entry is left, the script deletes the job of `holder` in the same
-   * step, and `ended` is true. If the worker no longer holds the job, `ended` is false.
-   */
-  read(): Promise<Reply<'read_outbox'>> {
-    const done = this.#done;
-    this.#done = { late: [] };
-    return this.#home.run('read_outbox', {
-      ...this.#about,
-      ...done,
-      maxEntries: MAX_ENTRIES,
-      maxBytes: MAX_BYTES,
-    });
-  }
-
-  /**
-   * Notes that the given entries, the first ones of the list, are done. All partitions have applied them, except those
-   * in `late`. The next read removes the entries from the list, and sets copies of them aside for the partitions in
-   * `late`. So no other partition has to wait for these partitions.
-   */
-  done(entries: readonly Buffer[], late: readonly number[] = []): void {
-    const last = headOf(entries.at(-1) as Buffer).number;
-    this.#done = { last, count: entries.length, bytes: bytesOf(entries), late: late.map(String) };
-  }
+/**
+ * Removes from a list the entries that the caller has `handled`, and resolves with the next ones. Copies of the removed
+ * entries are set aside for the partitions in `late`, so that no other partition has to wait for these. A repetition
+ * removes nothing.
+ *
+ * `behind` has the partitions that must first apply the entries set aside for them. If no entry is left, the script
+ * deletes the job of `holder` in the same step, and `ended` is true. If the worker no longer holds the job, `ended` is
+ * false.
+ */
+export function readNext(
+  { home, aside, holder }: OutboxList,
+  { entries, late = [] }: Handled = { entries: [] },
+): Promise<Reply<'read_outbox'>> {
+  return home.run('read_outbox', {
+    ...holder,
+    partition: aside?.toString(),
+    last: entries.length > 0 ? lastNumber(entries) : undefined,
+    count: entries.length,
+    bytes: bytesOf(entries),
+    late: late.map(String),
+    maxEntries: MAX_ENTRIES,
+    maxBytes: MAX_BYTES,
+  });
 }
 
 /** Matches the head of an entry: its number, and the numbers of the partitions that it is for. */
@@ -73,6 +70,11 @@ export function headOf(entry: Buffer): { number: number; partitions: number[] } 
   const [, number, partitions] = HEAD.exec(entry.toString('latin1', 0, HEAD_BYTES)) ?? [];
   if (!number || !partitions) throw new Error('an entry of an outbox has no head');
   return { number: Number(number), partitions: partitions.split(',').map(Number) };
+}
+
+/** Returns the number of the last entry. There must be one. */
+export function lastNumber(entries: readonly Buffer[]): number {
+  return headOf(entries.at(-1) as Buffer).number;
 }
 
 export function bytesOf(entries: readonly Buffer[]): number {
