@@ -54,7 +54,8 @@ end
 
 -- Looks for a loop: goes from each source topic of this join to the join that publishes to it, on to the source topics
 -- of that join, and so on. Returns a source topic from which this leads to an outlet (a topic to which this join
--- publishes), or nothing if there is no loop.
+-- publishes), or nothing if there is no loop. Joins in other partitions are not seen here: `sourceInLoop`
+-- (src/flow/joins/joins.ts) has searched through them.
 local function loop_source(call, args, is_outlet)
   local keys, seen = call.keys, {}
   for _, source in ipairs(args.sources) do

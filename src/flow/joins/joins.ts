@@ -150,7 +150,9 @@ interface Joined {
  * come back to it. Returns the source topic of this join that is in the loop, or undefined if there is no loop.
  *
  * The search goes backward: from a source topic to the joins that publish to it, then to the source topics of these
- * joins, and so on. A loop is missed if different clients make its joins at the same moment.
+ * joins, and so on. The script put_join searches once more, but only through joins of its own partition: as it stores
+ * the join in the same step, two joins of one client cannot close a loop between them. A loop is missed if different
+ * clients make its joins at the same moment.
  */
 async function sourceInLoop(
   partitions: Partitions,
