@@ -67,10 +67,8 @@ export class ConnectionReader {
   #chunks = 0;
   /** True if the body that is being parsed has tiny chunks, which take long to parse. */
   #hasTinyChunks = false;
-  /** True while WorkBudget lets other work run before the next slice of tiny chunks. */
-  #isWaitingForTurn = false;
-  /** True if WorkBudget has permitted the parsing of the next slice of tiny chunks, but the parsing has not begun. */
-  #hasTurn = false;
+  /** Each slice of tiny chunks needs a turn of WorkBudget: first it is `awaited`, then it has `come`. */
+  #turn: 'none' | 'awaited' | 'come' = 'none';
 
   /** Takes over a socket that Node's server has just begun to serve. */
   constructor(socket: Socket, requests: Requests, budget: WorkBudget, mode: ReadingMode) {
@@ -128,7 +126,7 @@ export class ConnectionReader {
    */
   goOn(): void {
     while (this.#unparsed.length > 0 && !this.#mustWait) {
-      if (this.#hasTinyChunks && !this.#hasTurn) void this.#awaitTurn();
+      if (this.#hasTinyChunks && this.#turn === 'none') void this.#awaitTurn();
       else this.#parseSlice();
     }
     // After an Upgrade request, a new ConnectionReader reads the socket. If the old one paused the socket now, the new
@@ -175,7 +173,7 @@ export class ConnectionReader {
   get #mustWait(): boolean {
     const { destroyed, _paused } = this.#socket;
     const { isHeldUp, last } = this.#requests;
-    return isHeldUp || this.#isWaitingForTurn || isFull(last?.req) || destroyed || _paused === true;
+    return isHeldUp || this.#turn === 'awaited' || isFull(last?.req) || destroyed || _paused === true;
   }
 
   #arrived(bytes: Buffer): void {
@@ -184,7 +182,7 @@ export class ConnectionReader {
   }
 
   #parseSlice(): void {
-    this.#hasTurn = false;
+    this.#turn = 'none';
     const slice = this.#unparsed.subarray(0, SLICE_BYTES);
     this.#unparsed = slice.length === this.#unparsed.length ? NOTHING : this.#unparsed.subarray(SLICE_BYTES);
     const [chunks, beganMs] = [this.#chunks, clock.monotonicMs()];
@@ -196,14 +194,14 @@ export class ConnectionReader {
   }
 
   async #awaitTurn(): Promise<void> {
-    this.#isWaitingForTurn = true;
+    this.#turn = 'awaited';
     await this.#budget.whenFree(TINY_CHUNKS);
-    this.#isWaitingForTurn = false;
-    this.#hasTurn = true;
-    // `#putBack` has put the unparsed bytes back into the socket. `read` gives them to the parser right now, before the
-    // next `await`, so that WorkBudget can measure how long the parsing takes.
+    this.#turn = 'come';
+    // `#putBack` has put the unparsed bytes back into the socket. `read` makes the socket emit them, so they are parsed
+    // right now, before the next `await`, and WorkBudget can measure how long that takes.
     this.#socket.read();
-    this.#hasTurn = false;
+    // If there was nothing to parse, the turn is over. If there was, the next turn may be awaited already.
+    if (this.#turn === 'come') this.#turn = 'none';
     this.goOn();
   }
 }
