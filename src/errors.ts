@@ -93,8 +93,7 @@ export class BusError extends Error {
 }
 
 /**
- * Thrown if Redis cannot be reached, refuses commands for the moment, or has too few replicas that confirm a write.
- * Redis may have applied the write all the same.
+ * Thrown if Redis is away, or has too few replicas that confirm a write. Redis may have applied the write all the same.
  */
 export class StorageUnavailable extends BusError {
   /** The Redis that failed, as the log shows it: on a cluster its address, elsewhere a name such as `partition 1`. */
@@ -102,7 +101,7 @@ export class StorageUnavailable extends BusError {
   /** The failure as the log describes it: the message without its advice to the caller. */
   readonly why: string;
 
-  constructor(cause: unknown, why = 'Redis does not answer', redis = 'Redis') {
+  constructor(cause: unknown, why = 'Redis is away', redis = 'Redis') {
     const detail =
       `${why}, so it is unknown whether anything was stored. ` +
       'Try again in a moment: a publish repeated with its Idempotency-Key is stored once.';
@@ -210,7 +209,7 @@ export function isRefusal({ message }: Error): boolean {
 export function connectionFailure(error: Error): string {
   const what = isRefusal(error)
     ? 'Redis refuses the user or password of ROUTEMASTER_REDIS_URL'
-    : 'Redis cannot be reached';
+    : 'Redis is away';
   return `${what}; trying again`;
 }
 

@@ -34,8 +34,8 @@ export function createLog(level: pino.LevelWithSilent, bindings: Record<string, 
 
 /**
  * Returns a hook of pino that keeps repeated lines from filling the log. A line with one of these fields is written at
- * most once a minute for the same message and the same value of the field: `away` (a Redis cannot be reached), `full`
- * (a Redis is full), `skipped` (data cannot be read).
+ * most once a minute for the same message and the same value of the field: `away` (a Redis is away), `full` (a Redis is
+ * full), `skipped` (data cannot be read).
  */
 export function rarelyFailing(): LogMethod {
   const writtenAtMs = new Map<string, number>();
@@ -54,8 +54,7 @@ export function rarelyFailing(): LogMethod {
 type Rare = Partial<Failure> & { skipped?: unknown };
 
 /**
- * What a log line says about a failed call. `away` names a Redis that could not be reached, `full` a Redis that is
- * full.
+ * What a log line says about a failed call. `away` names a Redis that is away, `full` a Redis that is full.
  */
 interface Failure {
   reason: string;

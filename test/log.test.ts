@@ -103,7 +103,7 @@ test('a process whose log is full goes on, and logs again when there is room', a
 
 test('a failure is logged without the advice to callers of the API', () => {
   assert.deepEqual(failureOf(new StorageUnavailable(undefined)), {
-    reason: 'Redis does not answer',
+    reason: 'Redis is away',
     away: 'Redis',
   });
   assert.deepEqual(failureOf(new StorageFull()), {

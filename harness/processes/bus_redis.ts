@@ -31,14 +31,14 @@ export class BusRedis {
   readonly #server: PrivateRedis | SentinelTrio | PrivateCluster;
   readonly #connection: Connection;
 
-  /** Starts the Redis that the settings ask for. Resolves when all partitions can be reached. */
+  /** Starts the Redis that the settings ask for. Resolves when no partition is away. */
   static async start(settings: BusRedisSettings): Promise<BusRedis> {
     const { redis: config = {}, sentinels, cluster = ON_CLUSTER && !sentinels } = settings;
     const Server = cluster ? PrivateCluster : sentinels ? SentinelTrio : PrivateRedis;
     const redis = new BusRedis(await Server.start({ config }), { ...settings, cluster });
     const reached = () => redis.partitions.all.map((each) => each.command((redis) => redis.ping()));
     try {
-      await until(() => Promise.all(reached()), { what: 'all partitions can be reached' });
+      await until(() => Promise.all(reached()), { what: 'no partition is away' });
     } catch (error) {
       await redis.stop();
       throw error;

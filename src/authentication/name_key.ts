@@ -18,7 +18,7 @@ export class NameKey {
     this.#control = control;
   }
 
-  /** Resolves with the key. Throws StorageUnavailable if this process has no key yet, and Redis does not answer. */
+  /** Resolves with the key. Throws StorageUnavailable if this process has no key yet, and Redis is away. */
   async load(): Promise<Buffer> {
     if (this.#key && clock.monotonicMs() < this.#askAgainAtMs) return this.#key;
     return this.#sharedLoad();

@@ -70,7 +70,7 @@ function listing(api: ApiCalls, subscribers: ClientsParts['subscribers']): Route
   return listingPage<ClientReport>(api, about, async (call, nowMs, clients) => {
     const mayChange = api.allows('POST /api_tokens', call);
     // If a client has subscribed, its token in the list is a link to the page of the subscriber. If the partition of
-    // the subscriber cannot be reached, there is no link.
+    // the subscriber is away, there is no link.
     const found = await Promise.all(clients.map(({ token }) => subscribers.has(token).catch(() => false)));
     const subscribed = new Set(clients.flatMap(({ token }, index) => (found[index] ? token : [])));
     const { name: sought } = call.query;

@@ -32,8 +32,8 @@ export interface State {
    * - For the whole bus: `events` is the number dropped within DROPS_TOLD_MS, and `agoMs` may be five minutes too long.
    */
   dropped?: { events: number; agoMs: number } | undefined;
-  /** The partitions that cannot be reached. */
-  missing: readonly Partition[];
+  /** The partitions that are away. */
+  away: readonly Partition[];
   /**
    * `fewest` is the smallest number of replicas that any Redis has. A Redis with fewer than `min` refuses publishes.
    */
@@ -66,7 +66,7 @@ export function complaintsOf(state: State): Complaint[] {
   return [...ofBus(state), ...(figures ? ofSubscribers(figures, client) : [])];
 }
 
-function ofBus({ ageMs, memory, missing, replicas, processes, dropped, client }: State): Complaint[] {
+function ofBus({ ageMs, memory, away, replicas, processes, dropped, client }: State): Complaint[] {
   const found: Complaint[] = [];
   const advise = (advice: string) =>
     client === undefined ? advice : 'The operator of the bus can mend this.';
@@ -76,12 +76,12 @@ function ofBus({ ageMs, memory, missing, replicas, processes, dropped, client }:
         ageMs === undefined ? 'No worker has spoken yet.' : `No worker has spoken for ${duration(ageMs)}.`,
       advice: ofSilence(processes?.worker ?? 0, advise),
     });
-  if (missing.length > 0) {
+  if (away.length > 0) {
     // A ListFormat is made only when it is needed: making the first one takes 10 ms of CPU, which each web process
     // would spend at its start.
-    const partitions = new Intl.ListFormat('en-GB').format(missing.map(({ index }) => String(index)));
+    const partitions = new Intl.ListFormat('en-GB').format(away.map(({ index }) => String(index)));
     found.push({
-      text: `${missing.length === 1 ? 'Partition' : 'Partitions'} ${partitions} cannot be reached.`,
+      text: `${away.length === 1 ? `Partition ${partitions} is` : `Partitions ${partitions} are`} away.`,
       advice: `Publishes to topics there are answered 503, deliveries there wait, and the figures lack what is there. ${advise('Start the Redis that has them, or wait for its replica.')}`,
     });
   }

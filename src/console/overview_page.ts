@@ -68,7 +68,7 @@ function stateShown(state: State): Content {
 async function readState({ partitions, limits, history }: OverviewParts, api: ApiCalls): Promise<State> {
   const min = limits.minReplicas;
   const heads = partitions.byRedis().map(([one]) => one);
-  const [latest, dropped, { memory, missing }, counted, nowMs, processes] = await Promise.all([
+  const [latest, dropped, { memory, away }, counted, nowMs, processes] = await Promise.all([
     history.latest(),
     history.droppedWithin(DROPS_TOLD_MS),
     readFullestMemory(partitions, limits),
@@ -78,12 +78,12 @@ async function readState({ partitions, limits, history }: OverviewParts, api: Ap
   ]);
   const ageMs = latest && nowMs - latest.atMs;
   const replicas = { fewest: Math.min(...counted.found), min };
-  return { figures: latest?.figures, ageMs, memory, missing, replicas, processes, dropped };
+  return { figures: latest?.figures, ageMs, memory, away, replicas, processes, dropped };
 }
 
 /**
  * Resolves with the figures and dropped events of the client that looks at the page. Both are undefined if the client's
- * partition cannot be reached.
+ * partition is away.
  */
 async function readOwn(
   api: ApiCalls,

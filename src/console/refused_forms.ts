@@ -16,7 +16,7 @@ export function withSecondTry(route: Route, pages: readonly Route[]): Route {
     try {
       return await route.handle(call);
     } catch (error) {
-      // StorageUnavailable means that Redis cannot be reached. The page reads Redis too, so it cannot be shown either.
+      // StorageUnavailable means that Redis is away. The page reads Redis too, so it cannot be shown either.
       const isShown = error instanceof BusError && !(error instanceof StorageUnavailable);
       const answer = isShown && (await pageAgain(call, error, pages));
       if (answer) return answer;

@@ -57,8 +57,7 @@ export class Assignment {
   }
 
   /**
-   * Resolves when Redis has stored the outcome. If the job is aborted, resolves even if Redis does not answer. Never
-   * rejects.
+   * Resolves when Redis has stored the outcome. If the job is aborted, resolves even if Redis is away. Never rejects.
    */
   async run(): Promise<void> {
     const { log } = this.#parts;

@@ -188,7 +188,7 @@ export class Autodrop {
     const { partition } = this.#parts;
     const expiringKeys = expiringIn(await partition.command((redis) => redis.info('keyspace')));
     const waiting =
-      ' outboxBytes are events for other partitions, which are moved when the Redis there can be reached and has room.';
+      ' outboxBytes are events for other partitions, which are moved when the Redis there is not away and has room.';
     this.#parts.log.error(
       {
         node: partition.master.address,

@@ -8,8 +8,8 @@ export type CensusSubscriber = Page['subscribers'][number];
 
 /**
  * The figures (queued events, health points and so on) of all subscribers at `nowMs`, except those in partitions that
- * cannot be reached. `standings` is the JSON text that the last run of the job `sample` stored: the figures and rates
- * from which the next run calculates new rates.
+ * are away. `standings` is the JSON text that the last run of the job `sample` stored: the figures and rates from which
+ * the next run calculates new rates.
  */
 interface Census {
   subscribers: CensusSubscriber[];
@@ -23,16 +23,16 @@ export function firstPage(partition: Partition): Promise<Page> {
 }
 
 /**
- * Reads the figures of the subscribers in all partitions that answer. `page` is the first page of the control
- * partition. Throws if the control partition does not answer, because only it has the `standings`.
+ * Reads the figures of the subscribers in all partitions that are not away. `page` is the first page of the control
+ * partition. Throws if the control partition is away, because only it has the `standings`.
  */
 export async function census(partitions: Partitions, page: Page): Promise<Census> {
-  const { found, missing } = await partitions.reach(async (partition) =>
+  const { found, away } = await partitions.reach(async (partition) =>
     censusOf(partition, partition === partitions.control ? page : await firstPage(partition)),
   );
   const [first] = found;
-  if (!first || missing.includes(partitions.control))
-    throw new StorageUnavailable(undefined, 'the control partition does not answer');
+  if (!first || away.includes(partitions.control))
+    throw new StorageUnavailable(undefined, 'the control partition is away');
   return { ...first, subscribers: found.flatMap(({ subscribers }) => subscribers) };
 }
 

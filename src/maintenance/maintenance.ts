@@ -32,7 +32,7 @@ const TICKERS_BEGIN_WITHIN_MS = 10_000;
 const WORKERS = 2;
 /**
  * Number of workers for `aux` in each partition, if there are several partitions. One may be busy with the outbox, and
- * another may wait for a partition that cannot be reached. The third does the other jobs.
+ * another may wait for a partition that is away. The third does the other jobs.
  */
 const WORKERS_IF_PARTITIONED = 3;
 

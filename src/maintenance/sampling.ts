@@ -49,17 +49,16 @@ export function sampleJob(parts: { config: Config; partitions: Partitions; log: 
     const page = await firstPage(partitions.control);
     const last = unpackStandings(page.standings);
     if (last && last.atMs <= page.nowMs && page.nowMs - last.atMs < MIN_AGE_MS) return;
-    const [{ counts, missing }, { subscribers, ...found }, { memory }] = await Promise.all([
+    const [{ counts, away }, { subscribers, ...found }, { memory }] = await Promise.all([
       readCounts(partitions, log),
       census(partitions, page),
       readFullestMemory(partitions, config),
     ]);
-    const ofPartitions = totalsByPartition(partitions, counts, missing, last?.partitions);
+    const ofPartitions = totalsByPartition(partitions, counts, away, last?.partitions);
     // If Redis's clock was set back, the last sample has a later time than this one. The time between the two samples
     // is then not known, and no rates can be calculated.
     const before = last && last.atMs < found.nowMs ? last : undefined;
-    const lost =
-      ofPartitions?.filter((_, index) => missing.includes(partitions.all[index] as Partition)) ?? [];
+    const lost = ofPartitions?.filter((_, index) => away.includes(partitions.all[index] as Partition)) ?? [];
     const figures = await figuresOf({ counts, lost, subscribers, memory });
     const samples = samplesOf(figures, config.historySubjects, before);
     const totalsOf = (token: string) => {
@@ -96,13 +95,13 @@ export function sampleJob(parts: { config: Config; partitions: Partitions; log: 
 function totalsByPartition(
   { all }: Partitions,
   counts: readonly Count[],
-  missing: readonly Partition[],
+  away: readonly Partition[],
   before: Standings['partitions'],
 ): Standings['partitions'] {
   if (all.length === 1) return undefined;
   const byPartition = Map.groupBy(counts, ({ partition }) => partition);
   return all.map((partition) => {
-    if (missing.includes(partition)) return before?.[partition.index] ?? null;
+    if (away.includes(partition)) return before?.[partition.index] ?? null;
     const totals: PartitionTotals = { published: 0, delivered: 0, failed: 0, dropped: 0 };
     for (const count of byPartition.get(partition) ?? []) addTotal(count, totals);
     return totals;
@@ -123,7 +122,7 @@ function addTotal(
 
 interface Reading {
   counts: readonly Count[];
-  /** The last known totals of each partition that cannot be reached; null if none are known. */
+  /** The last known totals of each partition that is away; null if none are known. */
   lost: readonly (PartitionTotals | null)[];
   subscribers: readonly CensusSubscriber[];
   memory: Memory;
@@ -184,7 +183,7 @@ function samplesOf({ bus, topics, subscribers }: AllFigures, limit: number, befo
  * Returns a function for topics and one for subscribers. Each returns the figures that a topic or subscriber had in the
  * previous sample (`before`), or undefined if there is no previous sample. In a bus with one partition, a topic or
  * subscriber that the previous sample lacks is new, so its figures were 0. In a bus with several, its partition may
- * have been out of reach, so undefined is returned.
+ * have been away, so undefined is returned.
  */
 function figuresBefore(before: Standings | undefined) {
   const topics = new Map(before?.topics.map(({ name, totalPublished }) => [name, totalPublished]));

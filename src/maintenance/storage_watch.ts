@@ -107,8 +107,8 @@ export class StorageWatch {
       if (problem !== undefined && !isKnown) this.#log.error({ redis: partition.master.name }, problem);
       this.#problems.set(partition, problem);
     } catch {
-      // Redis does not answer, or its ACL forbids the command INFO. So nothing is known of the partition until the next
-      // look. This is not logged here: the job `autodrop` needs INFO too, and logs its failure.
+      // Redis is away, or its ACL forbids the command INFO. So nothing is known of the partition until the next look.
+      // This is not logged here: the job `autodrop` needs INFO too, and logs its failure.
       this.#problems.delete(partition);
     }
     this.#isLost = [...this.#problems.values()].includes(LOST);

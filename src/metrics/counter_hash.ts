@@ -70,16 +70,16 @@ export async function readPacked(partition: Partition, name: 'counters' | 'count
 }
 
 /**
- * Reads all counters of the partitions that can be reached; `missing` has the other partitions. A counter of two
- * partitions comes twice, and its counts are not added up. Skips unreadable fields with a warning. Throws
- * StorageUnavailable if no partition can be reached.
+ * Reads all counters of the partitions that are not away; `away` has the other partitions. A counter of two partitions
+ * comes twice, and its counts are not added up. Skips unreadable fields with a warning. Throws StorageUnavailable if
+ * all partitions are away.
  */
 export async function readCounts(
   partitions: Partitions,
   log: Log,
-): Promise<{ counts: Count[]; missing: Partition[] }> {
-  const { found, missing } = await partitions.reach((partition) => readCountsOf(partition, log));
-  return { counts: found.flat(), missing };
+): Promise<{ counts: Count[]; away: Partition[] }> {
+  const { found, away } = await partitions.reach((partition) => readCountsOf(partition, log));
+  return { counts: found.flat(), away };
 }
 
 async function readCountsOf(partition: Partition, log: Log): Promise<Count[]> {

@@ -69,7 +69,7 @@ export class Datadog {
     for (const [partition, its] of Map.groupBy(counters, (counter) => counter.partition)) {
       if (this.#sent.has(partition)) continue; // the totals sent last could not be stored yet
       const reported = before.get(partition);
-      if (!reported) continue; // the partition could not be reached
+      if (!reported) continue; // the partition was away
       const grown = grownOf(its, reported, await readReported(partition));
       lines.push(...grown.map(({ line }) => line));
       sent.push([partition, grown.map(({ sentTotal }) => sentTotal)]);

@@ -57,7 +57,7 @@ export interface ExpositionParts extends FigureParts {
   counters: Pick<Counters, 'notAccepted'>;
 }
 
-/** Returns all figures in the text format of Prometheus. Throws StorageUnavailable if no partition can be reached. */
+/** Returns all figures in the text format of Prometheus. Throws StorageUnavailable if all partitions are away. */
 export async function exposition(parts: ExpositionParts): Promise<string> {
   const stored: ShownFigure[] = await collectFigures(parts);
   // A Redis that refuses writes, as with a full disk, still answers reads. It refuses publishes, and also refuses to

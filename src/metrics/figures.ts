@@ -42,27 +42,27 @@ export interface FigureParts {
 }
 
 /**
- * Returns all figures of the partitions that can be reached. Leaves out counters that this release does not know: one
- * of their tags may be a token, which would be shown in place of a public name. Throws StorageUnavailable if no
- * partition can be reached.
+ * Returns all figures of the partitions that are not away. Leaves out counters that this release does not know: one of
+ * their tags may be a token, which would be shown in place of a public name. Throws StorageUnavailable if all
+ * partitions are away.
  */
 export async function collectFigures(parts: FigureParts): Promise<Figure[]> {
   const { partitions, limits, publicNames, log } = parts;
   const [read, reading] = await Promise.all([readCounts(partitions, log), readGauges(partitions, limits)]);
-  const missing = [...new Set([...read.missing, ...reading.missing])];
+  const away = [...new Set([...read.away, ...reading.away])];
   // When a topic or subscriber is removed, its counts are added to a total in its partition (`isTotalOfRemoved`).
-  // Prometheus gets only the sum of these totals. If a partition is missing, the sum would fall, and Prometheus would
-  // take that for a restart of the counter. So the totals are left out while a partition is missing.
-  const isWhole = (count: Count) => missing.length === 0 || !isTotalOfRemoved(count.name, count.tags);
+  // Prometheus gets only the sum of these totals. If a partition is away, the sum would fall, and Prometheus would take
+  // that for a restart of the counter. So the totals are left out while a partition is away.
+  const isWhole = (count: Count) => away.length === 0 || !isTotalOfRemoved(count.name, count.tags);
   const counts = read.counts.filter((count) => COUNTER_NAMES.has(count.name) && isWhole(count));
   const tokens = new Set(reading.subscribers.map(({ token }) => token));
   for await (const chunk of chunksOf(counts, COUNTERS_PER_TURN))
     for (const token of chunk.map(subscriberOf)) if (token !== undefined) tokens.add(token);
-  const publicName = await publicNames.of(tokens).catch(noNamesIfUnavailable);
+  const publicName = await publicNames.of(tokens).catch(noNamesIfAway);
   const figures: Figure[] = [];
   for await (const chunk of chunksOf(counts, COUNTERS_PER_TURN))
     figures.push(...chunk.flatMap((count) => counterFigure(count, publicName) ?? []));
-  figures.push(...partitionFigures(partitions, missing));
+  figures.push(...partitionFigures(partitions, away));
   for (const figure of gaugeFigures(reading, publicName)) figures.push(figure);
   return figures;
 }
@@ -74,20 +74,20 @@ export async function collectFigures(parts: FigureParts): Promise<Figure[]> {
 type PublicName = (token: string) => string | undefined;
 
 /**
- * If the control partition, which has the public names, cannot be reached, returns a function that knows no public
- * name. Throws any other error.
+ * If the control partition, which has the public names, is away, returns a function that knows no public name. Throws
+ * any other error.
  */
-function noNamesIfUnavailable(error: unknown): PublicName {
+function noNamesIfAway(error: unknown): PublicName {
   if (!(error instanceof StorageUnavailable)) throw error;
   return () => undefined;
 }
 
-function partitionFigures({ all }: Partitions, missing: readonly Partition[]): GaugeFigure[] {
+function partitionFigures({ all }: Partitions, away: readonly Partition[]): GaugeFigure[] {
   if (all.length === 1) return [];
   return all.map((partition) => ({
     kind: 'gauge',
     name: 'partition.up',
-    value: missing.includes(partition) ? 0 : 1,
+    value: away.includes(partition) ? 0 : 1,
     tags: { partition: String(partition.index) },
   }));
 }

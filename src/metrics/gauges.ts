@@ -20,13 +20,13 @@ const SUBSCRIBERS_PER_TURN = 100;
 export type GaugeLimits = MemoryLimits & Pick<Config, 'leaseMs'>;
 
 /**
- * The gauges of the partitions that can be reached.
+ * The gauges of the partitions that are not away.
  *
- * - `missing`: the other partitions.
+ * - `away`: the other partitions.
  * - `memory`: the memory of the fullest Redis.
  * - `replicas`: the smallest number of replicas of a Redis.
- * - `cpuSeconds`: the CPU time of all Redises since they started. Empty if a Redis cannot be reached, because the sum
- *   would be too low.
+ * - `cpuSeconds`: the CPU time of all Redises since they started. Empty if a Redis is away, because the sum would be
+ *   too low.
  * - `begunAtMs`: when the bus began, or when a partition began anew after a loss of its data. Undefined if release
  *   1.0.0 began the bus, because that release stored no time.
  */
@@ -35,14 +35,17 @@ export type GaugeReading = Awaited<ReturnType<typeof readGauges>>;
 /**
  * Reads all gauges. A job that changes its state meanwhile may count twice, or not at all. If another program has
  * stored another type of value under a key, the gauges that need the key are missing or undefined (`Partition.skip`).
- * Throws StorageUnavailable if no partition can be reached.
+ * Throws StorageUnavailable if all partitions are away.
  */
 export async function readGauges(partitions: Partitions, limits: GaugeLimits) {
-  const { found: readings, missing } = await partitions.reach((one) => readPartition(one, limits.leaseMs));
+  const { found: readings, away } = await partitions.reach((one) => readPartition(one, limits.leaseMs));
   const heads = partitions.byRedis().map(([one]) => one);
-  const { found: servers, missing: away } = await partitions.reach((one) => readServer(one, limits), heads);
+  const { found: servers, away: mastersAway } = await partitions.reach(
+    (one) => readServer(one, limits),
+    heads,
+  );
   return {
-    missing,
+    away,
     subscribers: readings.flatMap(({ subscribers }) => subscribers).sort(byToken),
     queues: QUEUES.map((queue, index) => ({ queue, ...addUp(readings.map(({ queues }) => queues[index])) })),
     delayed: readings.flatMap(({ delayed }) => [...delayed]),
@@ -53,7 +56,7 @@ export async function readGauges(partitions: Partitions, limits: GaugeLimits) {
     memory: fullest(servers.map(({ memory }) => memory)),
     begunAtMs: newest(readings),
     replicas: Math.min(...servers.map(({ replicas }) => replicas)),
-    cpuSeconds: addUp(away.length > 0 ? [] : servers.map(({ cpuSeconds }) => cpuSeconds)),
+    cpuSeconds: addUp(mastersAway.length > 0 ? [] : servers.map(({ cpuSeconds }) => cpuSeconds)),
   };
 }
 

@@ -221,8 +221,8 @@ function limitsOf(config: Config, guard: StorageGuard) {
 
 /**
  * Returns a function that counts the deliveries that may begin now or within ROUTEMASTER_SCALING_DEADLINE. Partitions
- * that cannot be reached are not counted. Hosting platforms read the number at `/pulse/scaling` to decide how many
- * processes to run.
+ * that are away are not counted. Hosting platforms read the number at `/pulse/scaling` to decide how many processes to
+ * run.
  */
 function dueDeliveries(partitions: Partitions, config: Config): () => Promise<number> {
   return async () => {

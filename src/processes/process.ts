@@ -39,7 +39,7 @@ const CLOCKS_DISAGREE =
   'all other times those of Redis. Receivers refuse signatures if Redis is more than 300 s off.';
 
 /**
- * Prepares Redis for the bus, and tries again while Redis is unavailable or full, or lacks the data that
+ * Prepares Redis for the bus, and tries again while Redis is away or full, or lacks the data that
  * ROUTEMASTER_REQUIRE_DATA requires.
  */
 export async function boot(partitions: Partitions, config: Config, log: Log): Promise<Booted> {
@@ -101,7 +101,7 @@ export function showUnlessMoved(listener: Listener, control: Partition, type: Pr
 }
 
 /**
- * Ends the process if `bin/move` has moved the bus. Tries again while Redis is unavailable, and ignores other errors.
+ * Ends the process if `bin/move` has moved the bus. Tries again while Redis is away, and ignores other errors.
  */
 async function endIfMoved(control: Partition): Promise<void> {
   const backoff = new Backoff();

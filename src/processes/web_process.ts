@@ -27,7 +27,7 @@ const COMPATIBILITY_NOTE = {
 
 /**
  * Runs a web process. It listens as soon as Redis is prepared. Without Redis, it listens after a second, and answers
- * that the storage is unavailable. At SIGTERM it finishes its requests and stops.
+ * that Redis is away. At SIGTERM it finishes its requests and stops.
  */
 export async function serve(config: Config, log: Log): Promise<void> {
   const { redis, partitions } = openPartitions(config, log);

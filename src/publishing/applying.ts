@@ -89,7 +89,7 @@ export class Applying {
     entries: readonly Buffer[],
     { alone = false, inTime = false }: { alone?: boolean; inTime?: boolean } = {},
   ): Promise<void> {
-    if (inTime && this.#hanging.has(to)) throw this.#unanswered(to);
+    if (inTime && this.#hanging.has(to)) throw this.#awayError(to);
     for (let left = entries; left.length > 0; ) {
       const applying = this.#send(to, { source: String(home.index), entries: left }, alone);
       const { last, marksRemoved } = inTime ? await this.#inTime(to, applying) : await applying;
@@ -113,12 +113,12 @@ export class Applying {
     this.#hanging.add(to);
     const ended = () => this.#hanging.delete(to);
     applying.then(ended, ended);
-    throw this.#unanswered(to);
+    throw this.#awayError(to);
   }
 
-  #unanswered(to: number): StorageUnavailable {
+  #awayError(to: number): StorageUnavailable {
     const { name, address } = (this.#parts.confirmed.all[to] as Partition).master;
-    return new StorageUnavailable(undefined, `${name} does not answer`, address ?? name);
+    return new StorageUnavailable(undefined, `${name} is away`, address ?? name);
   }
 
   async #applyGroup(to: number, sources: readonly Work[]): Promise<Applied[]> {

@@ -27,8 +27,8 @@ export class Publisher {
    * other Outcome is the reason why this call has stored nothing.
    *
    * Throws body_too_large if the publication would make too many copies (events × subscribers), and StorageFull if
-   * Redis is out of memory. In both cases nothing is stored. Throws StorageUnavailable if Redis does not answer. Then
-   * the events may be stored or not. With an idempotency key, they can safely be published again.
+   * Redis is out of memory. In both cases nothing is stored. Throws StorageUnavailable if Redis is away. Then the
+   * events may be stored or not. With an idempotency key, they can safely be published again.
    */
   async publish(publication: Publication): Promise<Outcome> {
     const bytes = bytesOf(publication);

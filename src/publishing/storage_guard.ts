@@ -108,8 +108,8 @@ export class StorageGuard {
 
   /**
    * Measures the memory of the Redis that these partitions share. Resolves with a list of one measurement, or with an
-   * empty list if Redis cannot be reached. A Redis that cannot be reached does not count as full, because storing
-   * anything in it throws StorageUnavailable anyway.
+   * empty list if Redis is away. A Redis that is away does not count as full, because storing anything in it throws
+   * StorageUnavailable anyway.
    */
   async #measure(partitions: [Partition, ...Partition[]]) {
     const memory = await readMemory(partitions[0], this.#limits).catch(() => undefined);

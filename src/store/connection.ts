@@ -49,8 +49,8 @@ function commonOptions(url: string, log: Log, tls: RedisTls): Options {
 }
 
 /**
- * Returns why Redis cannot be reached. Also says so if TLS may be the cause: the URL has the wrong scheme (`redis:` for
- * a Redis with TLS, or the reverse), or the certificate is not trusted.
+ * Returns why a connection to Redis fails. Also says so if TLS may be the cause: the URL has the wrong scheme (`redis:`
+ * for a Redis with TLS, or the reverse), or the certificate is not trusted.
  */
 export function reasonOf(error: NodeJS.ErrnoException, url: string): string {
   return messageOf(error) + adviceOnTls(error, url);

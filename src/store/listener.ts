@@ -84,7 +84,7 @@ export class Listener {
         backoff.reset();
       } catch (error) {
         // The loop tries again after every error. An error of the ACL is reported, because it lasts until an operator
-        // acts. All other errors are temporary: the master cannot be reached, is not known yet, or has changed.
+        // acts. All other errors are temporary: the master is away, is not known yet, or has changed.
         if (isForbidden(error)) {
           this.#report(error, audience);
           await backoff.wait(signal);

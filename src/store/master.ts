@@ -128,8 +128,8 @@ export class Master {
    * master (MOVED), calls `act` again with the new master, at most MAX_TRIES times in all.
    *
    * Throws StorageFull if Redis is out of memory, StorageForbidden if the ACL forbids a command, and StorageUnavailable
-   * if Redis cannot be reached or has a temporary error (PASSING_WORDS). Any other error reply is thrown without its
-   * property `command`, which may have secrets. Mistakes of the bus itself (MISTAKES) are thrown unchanged.
+   * if Redis is away or has a temporary error (PASSING_WORDS). Any other error reply is thrown without its property
+   * `command`, which may have secrets. Mistakes of the bus itself (MISTAKES) are thrown unchanged.
    */
   async call<T>(act: (redis: Redis) => Promise<T>): Promise<T> {
     for (let tries = 1; ; tries++) {
@@ -146,7 +146,7 @@ export class Master {
   }
 
   #ownError(error: unknown): unknown {
-    const unavailable = (cause: unknown, what = 'does not answer') =>
+    const unavailable = (cause: unknown, what = 'is away') =>
       new StorageUnavailable(cause, `${this.name} ${what}`, this.address ?? this.name);
     if (error instanceof StorageUnavailable || MISTAKES.some((each) => error instanceof each)) return error;
     if (!(error instanceof ReplyError)) {

@@ -30,7 +30,7 @@ export interface Memory {
   unfreed: number;
 }
 
-/** Reads the memory of the Redis that has a partition. Throws StorageUnavailable if that Redis cannot be reached. */
+/** Reads the memory of the Redis that has a partition. Throws StorageUnavailable if that Redis is away. */
 export async function readMemory(partition: Partition, limits: MemoryLimits): Promise<Memory> {
   return memoryIn(await partition.command((redis) => redis.info('memory')), limits);
 }
@@ -57,21 +57,20 @@ export async function staysAbove(
 }
 
 /**
- * Reads the memory of the fullest Redis. `missing` has the partitions that cannot be reached. Throws if no partition
- * can be reached.
+ * Reads the memory of the fullest Redis. `away` has the partitions that are away. Throws if all are.
  */
 export async function readFullestMemory(
   partitions: Partitions,
   limits: MemoryLimits,
-): Promise<{ memory: Memory; missing: Partition[] }> {
+): Promise<{ memory: Memory; away: Partition[] }> {
   const redises = partitions.byRedis();
-  const { found, missing } = await partitions.reach(
+  const { found, away } = await partitions.reach(
     (partition) => readMemory(partition, limits),
     redises.map(([one]) => one),
   );
   return {
     memory: fullest(found),
-    missing: redises.filter(([one]) => missing.includes(one)).flat(),
+    away: redises.filter(([one]) => away.includes(one)).flat(),
   };
 }
 

@@ -51,7 +51,7 @@ const CALLABLES = Object.fromEntries(SCRIPTS.map((script) => [script.name, calla
 
 /**
  * A partition, with the scripts that work on it. All calls throw StorageFull if Redis is out of memory, and
- * StorageUnavailable if Redis cannot be reached or is not ready.
+ * StorageUnavailable if Redis is away or is not ready.
  */
 export class Partition {
   readonly prefix: string;

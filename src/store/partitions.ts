@@ -13,7 +13,7 @@ interface PartitionsOptions extends PartitionOptions {
 
 interface Reached<T> {
   found: T[];
-  missing: Partition[];
+  away: Partition[];
 }
 
 /** The partitions of the bus. This class tells which partition has a topic or a subscriber. */
@@ -50,16 +50,16 @@ export class Partitions {
 
   /**
    * Calls `read` for the partitions `among` at the same time. Resolves with the results, in the order of the partitions
-   * (`found`), and with the partitions that cannot be reached (`missing`). Throws StorageUnavailable if none can be
-   * reached, and any other error of `read`.
+   * (`found`), and with the partitions that are away (`away`). Throws StorageUnavailable if all are away, and any other
+   * error of `read`.
    */
   async reach<T>(read: (partition: Partition) => Promise<T>, among = this.all): Promise<Reached<T>> {
-    const reached: Reached<T> = { found: [], missing: [] };
+    const reached: Reached<T> = { found: [], away: [] };
     const outcomes = await Promise.allSettled(among.map(read));
     for (const [index, outcome] of outcomes.entries()) {
       if (outcome.status === 'fulfilled') reached.found.push(outcome.value);
       else if (!(outcome.reason instanceof StorageUnavailable)) throw outcome.reason;
-      else if (reached.missing.push(among[index] as Partition) === among.length) throw outcome.reason;
+      else if (reached.away.push(among[index] as Partition) === among.length) throw outcome.reason;
     }
     return reached;
   }

@@ -18,7 +18,7 @@ export class RedisTimes {
   /**
    * Returns the time in whole ms by the clock of a partition's Redis. Returns a promise of the time if Redis must be
    * asked first: at the start, after a reconnection, and after the clock of this host was set. The promise rejects with
-   * StorageUnavailable if Redis does not answer.
+   * StorageUnavailable if Redis is away.
    */
   nowMs(partition: Partition): number | Promise<number> {
     const known = this.#times.get(partition);

@@ -11,7 +11,7 @@ const bus = RunningBus.forTests({
   env: { ROUTEMASTER_PARTITIONS: '4', ROUTEMASTER_MIN_REPLICAS: '1', ROUTEMASTER_WORKER_LEASE: '3' },
 });
 
-/** Resolves when the figures say that a partition cannot be reached. */
+/** Resolves when the figures say that a partition is away. */
 async function isShownAsAway(partition: number): Promise<void> {
   const line = new RegExp(`^routemaster_partition_up{partition="${partition}"} 0$`, 'm');
   const headers = { authorization: `Basic ${btoa(`${ROOT_KEY}:x`)}` };

@@ -61,7 +61,7 @@ test('while Redis is away, web answers 503 at once, and a delivery in flight is 
   assert.equal(page.status, 503);
   assert.match(
     await page.text(),
-    /Redis does not answer, and this page needs it. Nothing was changed\. .* the log of the bus says why/,
+    /Redis is away, and this page needs it. Nothing was changed\. .* the log of the bus says why/,
   );
   const form = await fetch(`${bus.url}/console/clients`, {
     ...{ method: 'POST', body: new URLSearchParams({ name: 'shop' }) },
@@ -69,10 +69,7 @@ test('while Redis is away, web answers 503 at once, and a delivery in flight is 
   });
   assert.equal(form.status, 503);
   const said = await form.text();
-  assert.match(
-    said,
-    /Redis does not answer, so it is unknown .* Go back in a moment, and look before you send/,
-  );
+  assert.match(said, /Redis is away, so it is unknown .* Go back in a moment, and look before you send/);
   assert.doesNotMatch(said, /Idempotency-Key/);
 
   release();
@@ -87,7 +84,7 @@ test('processes that start while Redis is away wait for it', async (t) => {
   await bus.process('worker').stop();
   await bus.redis.kill('SIGKILL');
   const started = bus.start('worker');
-  await until(() => bus.process('worker').log.some(({ msg }) => /cannot be reached/.test(msg)));
+  await until(() => bus.process('worker').log.some(({ msg }) => /Redis is away/.test(msg)));
   await bus.redis.restart();
   await started;
   await until(() => publisher.publish(topic, { url: url(1) }).then(() => true));
@@ -99,7 +96,7 @@ test('a worker that waits for Redis stops at SIGTERM', async () => {
   await bus.redis.kill('SIGKILL');
   const started = bus.start('worker').catch(() => 'ended');
   const worker = bus.process('worker');
-  await until(() => worker.log.some(({ msg }) => /cannot be reached/.test(msg)));
+  await until(() => worker.log.some(({ msg }) => /Redis is away/.test(msg)));
   assert.deepEqual(await worker.stop(), { code: 0, signal: null });
   assert.equal(await started, 'ended');
   await bus.redis.restart();

@@ -23,11 +23,11 @@ function complaintsInDocument(): string[] {
 }
 
 test('operating.md says what to do about each complaint of the overview', () => {
-  const missing = [3, 7].map((index) => ({ index }) as Partition);
+  const away = [3, 7].map((index) => ({ index }) as Partition);
   const memory = { used: 95, max: 100, highMark: 90, lowMark: 80, unfreed: 0 };
   const replicas = { fewest: 0, min: 1 };
   const dropped = { events: 7, agoMs: 4 * MINUTE_MS };
-  const state = { figures: FIGURES, ageMs: 5 * MINUTE_MS, memory, missing, replicas, dropped };
+  const state = { figures: FIGURES, ageMs: 5 * MINUTE_MS, memory, away, replicas, dropped };
   const complaints = complaintsOf(state);
   const said = complaints.map(({ text }) => text.toLowerCase());
   assert.ok(
@@ -49,7 +49,7 @@ test('tells a client of its own trouble, and of that of the bus without what an 
   const memory = { used: 95, max: 100, highMark: 90, lowMark: 80, unfreed: 0 };
   const figures = { ...FIGURES, paused: 0, deadLetters: 1 };
   const dropped = { events: 1, agoMs: 15 * MINUTE_MS };
-  const said = complaintsOf({ figures, ageMs: 0, memory, missing: [], dropped, client: 'shop' }).map(
+  const said = complaintsOf({ figures, ageMs: 0, memory, away: [], dropped, client: 'shop' }).map(
     ({ text, advice }) => html`${text} ${advice}`.text,
   );
   const page = '<a href="/console/subscribers/shop">Your subscriber</a>';
@@ -64,7 +64,7 @@ test('tells a client of its own trouble, and of that of the bus without what an 
 
 test('tells to start a worker only if none is connected to Redis', () => {
   const memory = { used: 0, max: 0, highMark: 0, lowMark: 0, unfreed: 0 };
-  const silent = { figures: undefined, ageMs: MINUTE_MS, memory, missing: [] };
+  const silent = { figures: undefined, ageMs: MINUTE_MS, memory, away: [] };
   const advised = (more: Partial<State>) => complaintsOf({ ...silent, ...more }).map(({ advice }) => advice);
   const START =
     'Nothing is delivered. Start a worker, or look into its log. A new one speaks within ten seconds.';
@@ -82,7 +82,7 @@ test('tells to start a worker only if none is connected to Redis', () => {
 test('leads to the subscribers that a complaint is about, one or several', () => {
   const memory = { used: 0, max: 0, highMark: 0, lowMark: 0, unfreed: 0 };
   const advised = (failing: number, paused: number, deadLetters: number) =>
-    complaintsOf({ figures: { ...FIGURES, failing, paused, deadLetters }, ageMs: 0, memory, missing: [] })
+    complaintsOf({ figures: { ...FIGURES, failing, paused, deadLetters }, ageMs: 0, memory, away: [] })
       .map(({ advice }) => html`${advice}`.text)
       .join('\n');
   const one = advised(1, 1, 1);
@@ -98,14 +98,14 @@ test('leads to the subscribers that a complaint is about, one or several', () =>
 
 test('leads to those who fill Redis, the largest first, while it is full', () => {
   const memory = { used: 95, max: 100, highMark: 90, lowMark: 80, unfreed: 0 };
-  const [full] = complaintsOf({ figures: undefined, ageMs: 0, memory, missing: [] });
+  const [full] = complaintsOf({ figures: undefined, ageMs: 0, memory, away: [] });
   assert.match(html`${full?.advice}`.text, /href="\/console\/subscribers\?sort=bytes">.* shows who fills it/);
 });
 
 test('warns when memory is nearly full, and names the mark at which it is full', () => {
   const memory = { max: 100, highMark: 90, lowMark: 80, unfreed: 0 };
   const said = (used: number) =>
-    complaintsOf({ figures: undefined, ageMs: 0, memory: { ...memory, used }, missing: [] }).map(
+    complaintsOf({ figures: undefined, ageMs: 0, memory: { ...memory, used }, away: [] }).map(
       ({ text, advice }) => html`${text} ${advice}`.text,
     );
   assert.deepEqual(said(80), []);
@@ -118,7 +118,7 @@ test('warns when memory is nearly full, and names the mark at which it is full',
 
 test('leads to the batches that were dropped, which say who fills Redis', () => {
   const memory = { used: 95, max: 100, highMark: 90, lowMark: 80, unfreed: 0 };
-  const state = { figures: undefined, ageMs: 0, memory, missing: [], dropped: { events: 7, agoMs: 0 } };
+  const state = { figures: undefined, ageMs: 0, memory, away: [], dropped: { events: 7, agoMs: 0 } };
   for (const { advice } of complaintsOf(state))
     assert.match(
       html`${advice}`.text,

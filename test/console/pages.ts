@@ -228,10 +228,7 @@ describe('each page', () => {
     await publish();
     await until(async () => (await visit.text('#topic')) !== before);
     assert.ok(await visit.page.$('#topic:not(.stale)'));
-    assert.match(
-      await foot(visit),
-      /could not be refreshed, and shows how it was before: Redis does not answer/,
-    );
+    assert.match(await foot(visit), /could not be refreshed, and shows how it was before: Redis is away/);
   });
 
   test('is refreshed less often after a refresh was refused for the rate of calls, and says so', async () => {

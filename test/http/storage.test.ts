@@ -137,7 +137,7 @@ test('after a Redis has come back empty, nothing is accepted for nobody until a 
     for (const answer of answers) assert.equal(problemIn(answer).code, 'storage_unavailable');
     return answers.map((answer) => problemIn(answer).detail);
   };
-  // Until the process has connected again, it says that Redis does not answer.
+  // Until the process has connected again, it says that Redis is away.
   await until(async () => (await refusal()).every((detail) => /^Redis has lost the data/.test(detail)));
   await web.prints(/"level":50.*Redis has lost the data of the bus.*restore a backup/);
   const cookie = `routemaster_session=${'x'.repeat(32)}`;

@@ -123,7 +123,7 @@ test('rates of topics are true as those of subscribers are, and none if counters
   ]);
 });
 
-test('a subscriber or topic of a partition that could not be reached before is not taken for a new one', () => {
+test('a subscriber or topic of a partition that was away before is not taken for a new one', () => {
   const partitions = [{ published: 0, delivered: 0, failed: 0, dropped: 0 }];
   const before = standingsAt({ ...reading(100_000, []), partitions }, undefined);
   const topics: StandingsReading['topics'] = [['a', 5000]];

@@ -73,7 +73,7 @@ describe('ROUTEMASTER_REDIS_URL', () => {
     await until(() => attempts > 2 || ready > 0);
     assert.equal(ready, 0);
     const reasons = lines.map(({ msg, reason }) => `${msg}: ${reason}`);
-    assert.deepEqual(reasons, ['Redis cannot be reached; trying again: ERR DB index is out of range']);
+    assert.deepEqual(reasons, ['Redis is away; trying again: ERR DB index is out of range']);
   });
 });
 
@@ -117,7 +117,7 @@ describe('while Redis is away', () => {
     let attempts = 0;
     store.redis.on('connecting', () => attempts++);
     await until(() => attempts > 1);
-    const lines = recorded.lines.filter(({ msg }) => msg === 'Redis cannot be reached; trying again');
+    const lines = recorded.lines.filter(({ msg }) => msg === 'Redis is away; trying again');
     assert.equal(lines.length, 1);
   });
 
@@ -178,21 +178,21 @@ test('an error that tells of a refused password does not contain it', async (t) 
   );
 });
 
-test('a Redis that went away after it had refused the password does not answer', async (t) => {
+test('a Redis that went away after it had refused the password is away', async (t) => {
   const redis = await PrivateRedis.during(t, { port: 0, config: { user: 'bus on >secret ~* &* +@all' } });
   const { log, says } = capturedLog();
   const partition = new Partition(connectOne(redis.url.replace('//', '//bus:wrong@'), log));
   t.after(() => partition.redis.disconnect());
   await until(() => says(/refuses the user/));
   await redis.kill();
-  await until(() => says(/cannot be reached/));
+  await until(() => says(/Redis is away/));
   await assert.rejects(
     partition.command((commands) => commands.ping()),
-    /^StorageUnavailable: Redis does not answer/,
+    /^StorageUnavailable: Redis is away/,
   );
 });
 
-test('the log names each address of a Redis of which none can be reached', async (t) => {
+test('the log names each address of a Redis that is away', async (t) => {
   const addresses = [
     { address: '127.0.0.1', family: 4 },
     { address: '::1', family: 6 },
@@ -226,7 +226,7 @@ test('a process survives a first connection that is refused', async () => {
   const port = await freePort();
   const recorded = capturedLog();
   const store = new Partition(connectOne(`redis://127.0.0.1:${port}`, recorded.log));
-  await until(() => recorded.says(/cannot be reached/));
+  await until(() => recorded.says(/Redis is away/));
   await assert.rejects(
     store.command((commands) => commands.ping()),
     StorageUnavailable,

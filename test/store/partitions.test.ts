@@ -205,7 +205,7 @@ test('workers, jobs and figures of several partitions', async (t) => {
   }
 });
 
-test('figures and history have what can be reached while the Redis of a partition is away', async (t) => {
+test('figures and history have what the others know while a partition is away', async (t) => {
   const other = await PrivateRedis.during(t);
   const { redis: away } = await openStore(other.url);
   t.after(() => away.disconnect());
@@ -252,12 +252,12 @@ test('figures and history have what can be reached while the Redis of a partitio
     await sample();
   }
   assert.deepEqual([(await latest())?.published, (await latest())?.subscribers], [4, 1]);
-  await assert.rejects(new Topics(halves, NO_OUTBOX).list(), /partition 1 does not answer/);
+  await assert.rejects(new Topics(halves, NO_OUTBOX).list(), /partition 1 is away/);
   assert.deepEqual(await new Topics(halves, NO_OUTBOX).subscribers('apples'), { count: 1, tokens: ['bob'] });
   assert.deepEqual(await new Joins(halves, CONFIG).tokens('bob'), []);
   const overview = overviewPage({ ...shownParts, partitions: halves, history: new History(halves) });
   const { body } = await overview.handle({ query: { part: 'now' }, headers: {} } as Call);
-  assert.match(String(body), /Partition 1 cannot be reached\./);
+  assert.match(String(body), /Partition 1 is away\./);
   assert.match(String(body), /Too few replicas follow Redis: 0 of 1\./);
 
   await other.restart();

@@ -234,7 +234,7 @@ describe('a cluster', () => {
     await until(async () => !(await fails(first)), { what: 'a replica is promoted' });
     await until(() => heard.has(first), { what: 'it listens to the new master' });
     await cluster.rejoins(killed);
-    assert.ok(recorded.says(/cannot be reached/));
+    assert.ok(recorded.says(/Redis is away/));
     assert.ok(!recorded.lines.some(({ level }) => Number(level) > 40));
   });
 

@@ -102,7 +102,7 @@ describe('redis+sentinel://', () => {
     t.after(() => [trusting.disconnect(), wary.disconnect()]);
     await until(() => trusting.status === 'ready');
     assert.equal(await trusting.ping(), 'PONG');
-    await until(() => recorded.says(/cannot be reached/));
+    await until(() => recorded.says(/Redis is away/));
     assert.notEqual(wary.status, 'ready');
   });
 

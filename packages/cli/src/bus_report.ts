@@ -62,7 +62,7 @@ export interface BusReport extends WorkerCounts {
   oldest_seconds: number;
   dead_letters: number;
   paused: number;
-  /** The partitions that the bus cannot reach. The data in them is missing from the figures. */
+  /** The partitions that are away. The data in them is missing from the figures. */
   partitions_away: number[];
   memory_bytes: number;
   /** The memory limit of Redis; 0 if it has none. */
@@ -127,14 +127,15 @@ export function workersText({ workers, spare_workers }: WorkerCounts): string {
   return `${number(workers)}${spare_workers > 0 ? ` (+${number(spare_workers)} spare)` : ''}`;
 }
 
-/** Returns the partitions that the bus cannot reach. */
+/** Returns the partitions that are away. */
 export function partitionsAwayOf(figures: Figures): number[] {
   const away = (figures.get('partition_up') ?? []).filter(({ value }) => value === 0);
   return away.map(({ labels }) => Number(labels.partition)).sort((one, other) => one - other);
 }
 
 export function partitionsAwayText(partitions: readonly number[]): string {
-  return `${partitions.length === 1 ? 'partition' : 'partitions'} ${partitions.join(', ')} cannot be reached`;
+  const names = partitions.join(', ');
+  return partitions.length === 1 ? `partition ${names} is away` : `partitions ${names} are away`;
 }
 
 function totalsOf(figures: Figures) {

@@ -135,7 +135,7 @@ function clockFinding({ busMs, hereMs }: NonNullable<Reached['date']>): Finding 
 
 /**
  * Reads the metrics of the bus. Returns the finding and the figures, or only the finding if the call fails, for example
- * with wrong credentials. `GET /pulse` is not used, because it fails if any of several partitions cannot be reached.
+ * with wrong credentials. `GET /pulse` is not used, because it fails if any of several partitions is away.
  */
 async function credentialsFinding(bus: Routemaster): Promise<[Finding, figures?: Figures]> {
   try {

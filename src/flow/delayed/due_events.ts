@@ -34,7 +34,7 @@ export class DueEvents {
 
   /**
    * Publishes delayed events until none is due, or `signal` is aborted. Throws StorageFull while memory is short, and
-   * StorageUnavailable if Redis cannot be reached.
+   * StorageUnavailable if Redis is away.
    */
   async publish(signal: AbortSignal): Promise<void> {
     try {

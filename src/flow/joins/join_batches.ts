@@ -80,7 +80,7 @@ export class JoinBatches {
    * Counts the events of a batch for its join, in several script calls if there are many. Each call removes from the
    * batch the events that it has counted, and the last call ends the job. If Redis is short of memory, or an outbox for
    * the join's events is full, the batch is tried again later. Throws RangeError if an event cannot be decoded, and
-   * StorageUnavailable if Redis cannot be reached.
+   * StorageUnavailable if Redis is away.
    */
   async countBatch(work: Work, signal: AbortSignal): Promise<Settlement> {
     try {

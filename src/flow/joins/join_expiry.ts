@@ -46,7 +46,7 @@ interface JoinExpiryParts {
  * the same time.
  *
  * If a join fails, it is postponed, and the others are still handled. The first error is thrown at the end: StorageFull
- * if an event must be published while memory is short, or StorageUnavailable if Redis cannot be reached.
+ * if an event must be published while memory is short, or StorageUnavailable if Redis is away.
  */
 export function joinExpiry(parts: JoinExpiryParts): (signal: AbortSignal) => Promise<void> {
   const lines = new SubscriberLines(parts);

@@ -37,7 +37,7 @@ export interface Join {
   countsAfter: number;
 }
 
-/** Reads a join. Returns undefined if it no longer exists. Throws StorageUnavailable if Redis cannot be reached. */
+/** Reads a join. Returns undefined if it no longer exists. Throws StorageUnavailable if Redis is away. */
 export async function readJoin(partition: Partition, token: string): Promise<Join | undefined> {
   const [rules, version, countsAfter] = await partition.command((redis, keys) =>
     redis.hmget(keys.subscriber(token), 'join', 'subscribed_at', 'counts_after'),
@@ -107,8 +107,8 @@ export async function claimTopics(
 /**
  * Returns true if one of these topics cannot take events now. The partition of a topic passes events on to subscribers
  * in other partitions through outboxes. If one of these outboxes is full, the topic takes no events. Leaves out topics
- * in the join's own partition, which the scripts check. If a partition does not answer, its topics count as free: the
- * join's partition keeps events for that partition until it answers.
+ * in the join's own partition, which the scripts check. If a partition is away, its topics count as free: the join's
+ * partition keeps events for that partition until it is back.
  */
 export async function areFullElsewhere(
   { token }: Join,

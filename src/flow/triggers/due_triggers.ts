@@ -113,7 +113,7 @@ export class DueTriggers {
 
   /**
    * Finishes the move of a trigger to the partition of its topic. The call that began the move may have been
-   * interrupted. Does not wait for the result, because that partition may be unreachable.
+   * interrupted. Does not wait for the result, because that partition may be away.
    */
   #finishMove(trigger: TriggerName): void {
     const { partition, partitions, confirmed } = this.#parts;
@@ -186,7 +186,7 @@ export class DueTriggers {
 
   /**
    * Counts events against clients' rates. Does not wait until they are counted, because the control partition may be
-   * unreachable.
+   * away.
    */
   #charge(spent: Fired['spent']): void {
     const message = 'what triggers have fired cannot be counted against the rate of their client';

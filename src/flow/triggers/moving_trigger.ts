@@ -71,7 +71,7 @@ export async function finishMove(
 /**
  * Removes triggers that are in several partitions, where they would fire several times. A failover can bring back a
  * moved trigger in its old partition. The trigger stays in the first partition, because the API shows that definition.
- * Skips partitions that cannot be reached, or whose triggers cannot be read.
+ * Skips partitions that are away, or whose triggers cannot be read.
  */
 export async function removeDoubles(partitions: Partitions): Promise<void> {
   const read = async (partition: Partition) => {

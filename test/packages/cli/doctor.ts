@@ -387,12 +387,12 @@ const inTrouble = (t: TestContext, metric: string, refused = /^$/) =>
     response.end((await answered.text()) + (url === '/metrics' ? `routemaster_${metric}\n` : ''));
   });
 
-test('doctor says which partitions cannot be reached, although all calls but /metrics fail', async (t) => {
+test('doctor says which partitions are away, although all calls but /metrics fail', async (t) => {
   const port = await inTrouble(t, 'partition_up{partition="3"} 0', /^\/(pulse|jobs|subscriptions)/);
   const { stdout, stderr, status } = await terminal.rtm(`doctor -b 127.0.0.1:${port} -t ${ROOT_KEY}`);
   assert.match(
     stdout,
-    /^ok +workers .*\nBAD +partitions +partition 3 cannot be reached\n +Start the Redis that has them, .*; the log/m,
+    /^ok +workers .*\nBAD +partitions +partition 3 is away\n +Start the Redis that has them, .*; the log/m,
   );
   assert.equal(stderr, 'not_well: 1 of 5 checks found something\n');
   assert.equal(status, 2);

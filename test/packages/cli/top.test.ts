@@ -174,7 +174,7 @@ test('top shows the five topics that get most events a second', () => {
   assert.match(lines, /^busiest topics {2}d 300\/s {2}b 5\.0\/s\nc 4\.0\/s {2}e 3\.5\/s {2}a 2\.0\/s$/m);
 });
 
-test('top says which partitions the bus cannot reach, as their figures are missing', () => {
+test('top says which partitions are away, as their figures are missing', () => {
   const up = (value: number) => (partition: number) =>
     `routemaster_partition_up{partition="${partition}"} ${value}\n`;
   const shown = (...away: number[]) => {
@@ -184,12 +184,12 @@ test('top says which partitions the bus cannot reach, as their figures are missi
   const report = shown(10, 2);
   assert.deepEqual(report.partitions_away, [2, 10]);
   assert.deepEqual(topLines(report, 'https://bus.example.com', 80).slice(3, 5), [
-    'partitions 2, 10 cannot be reached  their figures are missing',
+    'partitions 2, 10 are away  their figures are missing',
     '',
   ]);
   assert.match(
     topLines(shown(2), 'https://bus.example.com', 80).join('\n'),
-    /^partition 2 cannot be reached {2}their/m,
+    /^partition 2 is away {2}their/m,
   );
   assert.doesNotMatch(topLines(shown(), 'https://bus.example.com', 80).join('\n'), /partition/);
 });

@@ -157,7 +157,7 @@ test('the job of an outbox waits a moment for a master that hangs, and other job
   await bus.runJobs(outbox);
   const holder = { worker: 'w', lease: 1, leaseMs: LEASE_MS };
   const empty = () => outbox.emptyAside(home, 1, holder, new AbortController().signal);
-  await assert.rejects(empty(), { name: 'StorageUnavailable', why: 'partition 1 does not answer' });
+  await assert.rejects(empty(), { name: 'StorageUnavailable', why: 'partition 1 is away' });
   assert.equal(asked, 1);
   answer.reject(new StorageUnavailable(new Error('cut')));
   await until(() => empty().catch(() => asked === 2), { what: 'it is asked again' });
