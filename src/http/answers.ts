@@ -9,8 +9,11 @@ const JSON_TYPE = { 'Content-Type': 'application/json; charset=utf-8' };
 export async function send(response: ServerResponse, { status, headers, body }: Answer): Promise<number> {
   if (isPieces(body)) return await sendPieces(response.writeHead(status, { ...JSON_TYPE, ...headers }), body);
   if (body === undefined || typeof body === 'string' || Buffer.isBuffer(body)) {
-    response.writeHead(status, headers).end(body);
-    return body?.length ?? 0;
+    const length = Buffer.byteLength(body ?? '');
+    // A 204 has no length. Any other answer without one would be sent in chunks, even an empty one, and would end each
+    // connection of HTTP/1.0.
+    response.writeHead(status, status === 204 ? headers : { 'Content-Length': length, ...headers }).end(body);
+    return length;
   }
   const text = JSON.stringify(body);
   const length = Buffer.byteLength(text);

@@ -14,7 +14,7 @@ export function redirectToHttps(
   const host = headers.host?.replace(/:\d*$/, '');
   if (!host) throw new BusError('bad_header', 'the Host header is missing, and http is not served here');
   const status = method === 'GET' || method === 'HEAD' ? reads : others;
-  return { status, headers: { Location: `https://${host}${pathOf(url ?? '')}`, 'Content-Length': '0' } };
+  return { status, headers: { Location: `https://${host}${pathOf(url ?? '')}` } };
 }
 
 /** Returns the path and query of a request's target, which may be absolute (`http://host/path`). */

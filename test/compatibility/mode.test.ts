@@ -30,8 +30,17 @@ async function started(
 /** Resolves with the status that a client without a secret gets for a publish. */
 async function published(bus: RunningBus): Promise<number> {
   await bus.root.call('POST', '/api_tokens', { name: 'demo', token: RUBY_TOKEN });
-  const headers = { authorization: basic(RUBY_TOKEN, 'x') };
-  return (await send(Number(new URL(bus.url).port), 'POST', '/topics/gadgets', headers, EVENT)).status;
+  const authorization = basic(RUBY_TOKEN, 'x');
+  const { status, headers } = await send(
+    Number(new URL(bus.url).port),
+    'POST',
+    '/topics/gadgets',
+    { authorization },
+    EVENT,
+  );
+  assert.equal(headers['content-length'], status === 204 ? undefined : '0', 'the length is that of no body');
+  assert.equal(headers['transfer-encoding'], undefined);
+  return status;
 }
 
 describe('a bus speaks as the Ruby Routemaster', () => {
