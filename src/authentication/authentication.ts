@@ -141,13 +141,17 @@ export class Authentication {
       this.#reportAgainAtMs = clock.monotonicMs() + leftMs;
       log.warn(line, 'too many failures from an address; refused with 429, and not logged');
     }
-    // A `stale` request has the right secret, but repeats a count (`nc`) of its nonce. So it gets a new challenge,
-    // however often its address has failed.
-    if (!stale) throw tooManyFailures(leftMs);
+    // A `stale` request has the right secret, but repeats a count (`nc`) of its nonce. A client without a secret has
+    // the right token, but chose Digest. So these get a new challenge, however often their address has failed.
+    if (!stale && reason !== 'no_secret') throw tooManyFailures(leftMs);
   }
 
   async #unauthenticated(roles: readonly Role[], refusal: Refusal | undefined): Promise<BusError> {
-    const challenges = [...(await this.#digest.challenges(refusal?.stale ?? false)), this.#basic.challenge()];
+    // A client without a secret cannot use Digest. Programs that choose a scheme by the challenges, such as
+    // `curl --anyauth`, prefer Digest, and try Basic only when Digest is not offered any more.
+    const usesDigest = refusal?.reason !== 'no_secret';
+    const digest = usesDigest ? await this.#digest.challenges(refusal?.stale ?? false) : [];
+    const challenges = [...digest, this.#basic.challenge()];
     const advice = refusal?.advice ?? (refusal && UNPROVED.has(refusal.reason) ? WRONG : undefined);
     const detail = [`this call takes ${this.#needed(roles)}`, advice].filter(Boolean).join('; ');
     return new BusError('unauthenticated', detail, { headers: { 'WWW-Authenticate': challenges } });

@@ -55,6 +55,15 @@ describe('curl', { skip }, () => {
     assert.equal((await curl('-u', `${FIXED_TOKEN}:`, '/client')).status, 200);
   });
 
+  test('--anyauth for a token-only client, by Basic after Digest was refused', async () => {
+    const { status, sent } = await curl('--anyauth', '-u', `${FIXED_TOKEN}:x`, '-d', '{}', '/client');
+    assert.equal(status, 200);
+    assert.deepEqual(
+      sent.map((line) => line.split(' ')[2]),
+      ['Digest', 'Basic'],
+    );
+  });
+
   test('-u with the root key, and --digest as the user root', async () => {
     assert.equal((await curl('-u', `${ROOT_KEY}:`, '/root')).status, 200);
     assert.equal((await curl('--digest', '-u', `root:${ROOT_KEY}`, '/root')).status, 200);

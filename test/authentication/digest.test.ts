@@ -101,11 +101,14 @@ describe('Digest refuses', () => {
     assert.equal((await send(await answer('SHA-256', { user: 'nobody' }))).status, 401);
   });
 
-  test('a token-only client with any answer, and advises Basic', async () => {
+  test('a token-only client with any answer, advises Basic, and offers nothing else', async () => {
     for (const wrong of ['', FIXED_TOKEN, 'x']) {
-      const { status, body } = await send(await answer('SHA-256', { user: FIXED_TOKEN, secret: wrong }));
+      const { status, body, challenges } = await send(
+        await answer('SHA-256', { user: FIXED_TOKEN, secret: wrong }),
+      );
       assert.equal(status, 401);
       assert.match(String(body.detail), /use Basic/);
+      assert.deepEqual(challenges, ['Basic realm="Routemaster", charset="UTF-8"']);
     }
   });
 

@@ -92,6 +92,13 @@ describe('failures of an address', () => {
       // A repeated Digest answer is stale, not wrong: the client may continue with another nonce.
       const repeated = await call(server, header(answer));
       assert.deepEqual([repeated.status, /stale=true/.test(repeated.challenges.join())], [401, true]);
+      // A client without a secret that chose Digest is sent to Basic, where it is let in.
+      const tokenOnly = { user: FIXED_TOKEN, secret: 'x', uri: '/client' };
+      const refused = await call(
+        server,
+        header(answerParameters(challengeFor('SHA-256', digest), tokenOnly)),
+      );
+      assert.deepEqual([refused.status, refused.challenges.length], [401, 1]);
     }
   });
 
