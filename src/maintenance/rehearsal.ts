@@ -98,8 +98,11 @@ async function readSubscribers(
     const callbacks = await partition.command((redis, keys) =>
       Promise.all(slice.map((token) => redis.hget(keys.subscriber(token), 'callback'))),
     );
+    // If the Ruby Routemaster refused the first subscription of a client, it lists the client without a callback.
     const reasons = await Promise.all(
-      callbacks.map((callback) => policy.refusal(splitCallback(callback ?? '').callback)),
+      callbacks.map((callback) =>
+        callback === null ? undefined : policy.refusal(splitCallback(callback).callback),
+      ),
     );
     for (const [index, reason] of reasons.entries()) {
       if (reason === undefined) continue;

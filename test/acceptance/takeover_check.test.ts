@@ -113,6 +113,12 @@ test('takes a callback with credentials, which deliveries leave out', async () =
   assert.deepEqual([status, /It can be taken over/.test(output)], [0, true], output);
 });
 
+test('passes over a client that has no callback, as its only subscription was refused', async () => {
+  await redis.store.redis.sadd('subscribers', 'publisher--42');
+  const { status, output } = await check();
+  assert.deepEqual([status, /It can be taken over/.test(output)], [0, true], output);
+});
+
 test('asks for memory where the takeover would begin to drop batches, as each needs some more', async () => {
   const { redis: commands } = redis.store;
   const pipeline = commands.pipeline();
