@@ -25,13 +25,14 @@ end
 
 return function(call, args)
   local keys, q = call.keys, 'aux'
-  local of_ruby = is_of_ruby(keys)
-  if not redis.call('SET', keys.schema(), args.layout, 'NX') then return false end
+  if redis.call('EXISTS', keys.schema()) == 1 then return false end
   redis.call('SET', keys.begun_at(), call.now_ms, 'NX')
-  if of_ruby then redis.call('SET', keys.taken_over(), call.now_ms, 'NX') end
+  if is_of_ruby(keys) then redis.call('SET', keys.taken_over(), call.now_ms, 'NX') end
   for _, worker in ipairs(redis.call('SMEMBERS', keys.jobs_pending_index(q))) do
     redis.call('DEL', keys.jobs_pending(q, worker))
   end
   redis.call('DEL', keys.jobs_index(q), keys.jobs_scheduled(q), keys.jobs_instant(q), keys.jobs_pending_index(q))
+  -- This must be the last write. If Redis is killed and loses its last writes, the next start must repeat the others.
+  redis.call('SET', keys.schema(), args.layout)
   return true
 end

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { write, writesOf } from '../../harness/redis/append_only_file.ts';
+import { RUBY_TOKEN, writeRubyRedis } from '../../harness/redis/ruby_redis.ts';
 import { TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
 import type { Published } from '../../harness/scripts/bus_inputs.ts';
@@ -10,6 +11,8 @@ import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { JoinCalls, joinEvent, type Rules } from '../../harness/scripts/join_calls.ts';
 import { packNamed, seedOf } from '../../harness/scripts/names.ts';
 import { type Firing, fireTriggers, putTrigger } from '../../harness/scripts/triggers.ts';
+import { createLog } from '../../src/log.ts';
+import { prepareStorage } from '../../src/maintenance/schema.ts';
 import { sweep } from '../../src/maintenance/sweep/sweep.ts';
 import { Partitions } from '../../src/store/partitions.ts';
 
@@ -49,6 +52,30 @@ for (const [what, call] of [
       await assertConsistent(redis.store);
     }
   });
+
+test('a takeover of which Redis kept the first writes is completed by the next start', async () => {
+  const { redis: commands, keys } = redis.store;
+  const ofRuby = async () => {
+    await redis.flush();
+    await writeRubyRedis(commands);
+  };
+  const takeOver = () => prepareStorage(redis.store, 30_000, createLog('silent', {}));
+  await ofRuby();
+  const writes = await writesOf(redis.redis, takeOver);
+  for (let kept = 1; kept <= writes.length; kept++) {
+    await ofRuby();
+    await write(redis.store, writes.slice(0, kept));
+    await takeOver();
+    await sweep(redis.store);
+    await assertConsistent(redis.store);
+    assert.equal(await commands.exists(keys.schema(), keys.taken_over()), 2, `${kept} writes were kept`);
+    assert.equal(await commands.exists(keys.jobs_index('aux'), keys.jobs_instant('aux')), 0);
+    assert.deepEqual((await bus.state()).gauges, {
+      batches: { [RUBY_TOKEN]: 3 },
+      events: { [RUBY_TOKEN]: 4 },
+    });
+  }
+});
 
 for (const [what, call] of [
   ['retired', () => bus.store.run('retire', { q: 'main', workers: ['w1'] })],
