@@ -14,6 +14,8 @@ export interface FoundBatches {
   batches: { count: number; events: number; jobless: number; unindexed: number; unreadable: number };
   /** When the oldest batch was created, in ms since the Unix epoch. Undefined if there is no batch. */
   oldestAtMs: number | undefined;
+  /** Number of batches that a takeover has converted before it was cut off. `batches` does not count them. */
+  converted: number;
   /** Number of entries of `batches:index` whose batches no longer exist. */
   lost: number;
 }
@@ -31,7 +33,7 @@ export async function readBatches(
   let oldestAtMs = Number.POSITIVE_INFINITY;
   const entries = await partition.command((redis) => redis.zcard(keys.batches_index()));
   const progress = progressOf(entries);
-  for await (const bids of rubyBatches(partition)) {
+  for await (const bids of batchesAt(partition, keys.ruby_batch('*'))) {
     for (const each of await partition.command((redis) => readSlice(redis, partition, bids))) {
       batches.count++;
       batches.jobless += Number(!each.hasJob);
@@ -43,14 +45,28 @@ export async function readBatches(
     }
     progress(batches.count);
   }
-  const lost = Math.max(0, entries - (batches.count - batches.unindexed));
-  return { batches, oldestAtMs: Number.isFinite(oldestAtMs) ? oldestAtMs : undefined, lost };
+  const others = Math.max(0, entries - (batches.count - batches.unindexed));
+  const converted = others > 0 ? await countConverted(partition) : 0;
+  return {
+    batches,
+    oldestAtMs: Number.isFinite(oldestAtMs) ? oldestAtMs : undefined,
+    converted,
+    lost: Math.max(0, others - converted),
+  };
 }
 
-/** Yields, in groups, the UIDs of all batches under keys of the Ruby Routemaster. No UID comes twice. */
-async function* rubyBatches(partition: Partition): AsyncGenerator<string[]> {
+async function countConverted(partition: Partition): Promise<number> {
+  let converted = 0;
+  for await (const bids of batchesAt(partition, partition.keys.batch('*'))) {
+    const scores = await partition.command((redis, keys) => redis.zmscore(keys.batches_index(), ...bids));
+    converted += scores.filter((score) => score !== null).length;
+  }
+  return converted;
+}
+
+/** Yields, in groups, the UIDs of all batches whose keys match `pattern`, which ends with `*`. No UID comes twice. */
+async function* batchesAt(partition: Partition, pattern: string): AsyncGenerator<string[]> {
   const seen = new Set<string>();
-  const pattern = partition.keys.ruby_batch('*');
   const scan = partition.scan((redis, _, cursor) =>
     redis.scan(cursor, 'MATCH', pattern, 'COUNT', KEYS_PER_SCAN, 'TYPE', 'list'),
   );

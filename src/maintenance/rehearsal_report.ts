@@ -82,7 +82,7 @@ function megabytes(bytes: number): string {
   return `${(bytes / 1e6).toFixed(1)} MB`;
 }
 
-function thingsToKnow({ batches, lost, shortTokens }: Rehearsal): string[] {
+function thingsToKnow({ batches, converted, lost, shortTokens }: Rehearsal): string[] {
   const toKnow: string[] = [];
   if (batches.jobless > 0) toKnow.push(`${batches.jobless} batches have no job: each gets one, due at once`);
   if (batches.unindexed > 0)
@@ -90,6 +90,11 @@ function thingsToKnow({ batches, lost, shortTokens }: Rehearsal): string[] {
   if (batches.unreadable > 0)
     toKnow.push(
       `${batches.unreadable} lists do not begin with subscriber, time and attempts: they stay as they are`,
+    );
+  if (converted > 0)
+    toKnow.push(
+      `${converted} more batches were taken over by a start that was cut off; the next start goes on. Ruby cannot ` +
+        'read them any more',
     );
   if (lost > 0) toKnow.push(`${lost} entries of batches:index name no batch: they are removed`);
   if (shortTokens.length > 0)

@@ -113,6 +113,22 @@ test('takes a callback with credentials, which deliveries leave out', async () =
   assert.deepEqual([status, /It can be taken over/.test(output)], [0, true], output);
 });
 
+test('tells batches of a takeover that was cut off from entries without a batch', async () => {
+  const names = ['vHFAAGBX0UExbPAKqIDl', 'aaaaaaaaaaaaaaaaaaaB'];
+  await redis.store.run('sweep_batches', {
+    where: 'ruby_batch',
+    names: names.map((name) => Buffer.from(name)),
+  });
+  const { status, output } = await check();
+  assert.match(output, /\n {2}1 batches of 1 events/);
+  assert.match(
+    output,
+    /- 2 more batches were taken over by a start that was cut off; the next start goes on/,
+  );
+  assert.match(output, /- 1 entries of batches:index name no batch/);
+  assert.equal(status, 0);
+});
+
 test('passes over a client that has no callback, as its only subscription was refused', async () => {
   await redis.store.redis.sadd('subscribers', 'publisher--42');
   const { status, output } = await check();
