@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { requestOf } from './calls.ts';
 import type { Pending } from './pending.ts';
-import { Attempts } from './retrying.ts';
+import { Attempts, type sleepFor } from './retrying.ts';
 import type { Transport } from './transport.ts';
 
 /**
@@ -25,8 +25,11 @@ export class Group {
     return this.#events;
   }
 
-  /** Sends the request until the events are stored. Throws the last error if another attempt would not help. */
-  async send(transport: Transport): Promise<void> {
+  /**
+   * Sends the request until the events are stored, with a `rest` before each further attempt. Throws the last error if
+   * another attempt would not help.
+   */
+  async send(transport: Transport, rest: typeof sleepFor): Promise<void> {
     const to = requestOf('POST /topics/:name', { params: { name: this.#events[0]?.topic } });
     const { signal } = this.#abort;
     this.#write();
@@ -34,7 +37,7 @@ export class Group {
       this.#leaveOut();
       return transport.send({ ...to, body: this.#body, key: this.#key }, signal);
     };
-    await this.attempts.make({ send, request: to, signal, isRepeatable: true });
+    await this.attempts.make({ send, request: to, signal, isRepeatable: true, rest });
   }
 
   /**

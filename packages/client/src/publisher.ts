@@ -1,8 +1,13 @@
 import type { Progress } from './deadline.ts';
 import { Pending, type PendingParts } from './pending.ts';
+import { sleepFor } from './retrying.ts';
 import { TopicQueue } from './topic_queue.ts';
 import type { Transport } from './transport.ts';
 
+/**
+ * Maximum requests at a time. A request that waits before its next attempt does not count: otherwise, while a partition
+ * of the bus is away, 16 of its topics would keep all other topics waiting until their time limit.
+ */
 const MAX_REQUESTS = 16;
 const MAX_BUFFERED = { events: 10_000, characters: 16_777_216 };
 
@@ -25,8 +30,11 @@ export class Publisher {
   /** Events that are not converted to JSON yet, because the JSON of other events has reached MAX_BUFFERED. */
   readonly #outside = new Set<Pending>();
   readonly #topics = new Map<string, TopicQueue>();
-  /** Topics that have waiting events, but no running request. */
-  readonly #ready: TopicQueue[] = [];
+  /**
+   * Functions that each begin an attempt, as soon as fewer than MAX_REQUESTS are under way: the first one for a topic
+   * that has waiting events but no request, or the next one of a request that has waited.
+   */
+  readonly #ready: (() => void)[] = [];
   /** The publishes that have not ended, each with its number in the order of the calls. */
   readonly #unsettled = new Map<Pending, number>();
   readonly #flushes = new Set<Flush>();
@@ -90,7 +98,7 @@ export class Publisher {
     if (known) return known;
     const queue = new TopicQueue(name);
     this.#topics.set(name, queue);
-    this.#ready.push(queue);
+    this.#ready.push(() => this.#send(queue));
     this.#startSoon();
     return queue;
   }
@@ -106,23 +114,40 @@ export class Publisher {
       this.#admit();
       this.#starts = false;
       while (this.#requests < MAX_REQUESTS) {
-        const queue = this.#ready.shift();
-        if (!queue) return;
-        void this.#send(queue);
+        const begin = this.#ready.shift();
+        if (!begin) return;
+        this.#requests++;
+        begin();
       }
     });
   }
 
   async #send(queue: TopicQueue): Promise<void> {
-    this.#requests++;
-    const outcome = await queue.send(this.#transport);
+    const outcome = await queue.send(this.#transport, this.#rest);
     this.#requests--;
     if ('stored' in outcome) for (const pending of outcome.stored) this.#settle(pending)?.resolve();
     else for (const pending of outcome.refused) this.#settle(pending)?.reject(outcome.error);
     if (queue.isEmpty) this.#topics.delete(queue.name);
-    else this.#ready.push(queue);
+    else this.#ready.push(() => this.#send(queue));
     this.#startSoon();
   }
+
+  /** Waits before the next attempt of a request, and lets others begin meanwhile. */
+  readonly #rest = async (ms: number, signal: AbortSignal): Promise<void> => {
+    this.#requests--;
+    this.#startSoon();
+    try {
+      await sleepFor(ms, signal);
+    } catch (reason) {
+      // The request ends at once, and `#send` counts it as ended.
+      this.#requests++;
+      throw reason;
+    }
+    await new Promise<void>((resolve) => {
+      this.#ready.push(resolve);
+      this.#startSoon();
+    });
+  };
 
   readonly #giveUp = (pending: Pending): Progress => {
     const queue = this.#topics.get(pending.topic);

@@ -37,7 +37,7 @@ export class Attempts {
    * cannot help. Also throws it if the bus may have done `request` already and `isRepeatable` is false, because another
    * attempt could do it twice. Throws the reason of an aborted `signal`.
    */
-  async make({ send, request, signal, isRepeatable }: Trying): Promise<Answer> {
+  async make({ send, request, signal, isRepeatable, rest = sleepFor }: Trying): Promise<Answer> {
     for (let failures = 0; ; failures++) {
       this.#isUnderWay = true;
       const outcome = await attempt(send, request);
@@ -46,7 +46,7 @@ export class Attempts {
       this.lastFailure = outcome;
       this.hasUnknownEnd ||= mayBeDone(outcome);
       if (!isTransient(outcome) || (this.hasUnknownEnd && !isRepeatable)) throw outcome;
-      await sleep(delayAfter(outcome, failures), undefined, { signal }).catch(() => signal.throwIfAborted());
+      await rest(delayAfter(outcome, failures), signal);
     }
   }
 }
@@ -56,6 +56,13 @@ interface Trying {
   request: Request;
   signal: AbortSignal;
   isRepeatable: boolean;
+  /** Waits before the next attempt. */
+  rest?: typeof sleepFor;
+}
+
+/** Waits for `ms`. Throws the reason of `signal` as soon as it is aborted. */
+export async function sleepFor(ms: number, signal: AbortSignal): Promise<void> {
+  await sleep(ms, undefined, { signal }).catch(() => signal.throwIfAborted());
 }
 
 async function attempt(send: () => Promise<Answer>, request: Request): Promise<Answer | Failure> {

@@ -2,6 +2,7 @@ import type { Progress } from './deadline.ts';
 import { Group } from './group.ts';
 import type { Pending } from './pending.ts';
 import { ProblemError } from './problem.ts';
+import type { sleepFor } from './retrying.ts';
 import type { Transport } from './transport.ts';
 
 /** Maximum events of a request. The bus accepts up to 10,000. */
@@ -71,13 +72,13 @@ export class TopicQueue {
     return this.#underWay.attempts;
   }
 
-  async send(transport: Transport): Promise<Outcome> {
+  async send(transport: Transport, rest: typeof sleepFor): Promise<Outcome> {
     const events = this.#take();
     if (events.length === 0) return { stored: [] };
     const group = new Group(events);
     this.#underWay = group;
     try {
-      await group.send(transport);
+      await group.send(transport, rest);
       this.#maxEvents = Math.min(EVENTS_PER_REQUEST, Math.ceil(this.#maxEvents * GROWTH));
       return { stored: group.events };
     } catch (error) {

@@ -18,7 +18,7 @@ import {
   TimeLimitError,
   TooManyFailuresError,
 } from '../../../packages/client/src/index.ts';
-import { cut, hang, problem, ScriptedWeb, say } from './scripted_web.ts';
+import { type Answer, cut, hang, problem, ScriptedWeb, say } from './scripted_web.ts';
 
 const URL = 'https://shop.example.com/orders/1';
 
@@ -87,6 +87,38 @@ test('pauses grow, and last as long as Retry-After says', async () => {
     [50, 100, 200, 1000].every((min, n) => (pauses[n] ?? 0) >= min - 5),
     pauses.join(', '),
   );
+});
+
+test('topics that the bus does not take for the moment, as of a partition that is away, keep no other waiting', async () => {
+  const web = await ScriptedWeb.start();
+  const bus = web.client();
+  const away = Array.from({ length: 40 }, (_, n) => `away_${n}`);
+  web.answers(...away.map(() => problem(503, 'storage_unavailable', { headers: { 'retry-after': '3600' } })));
+  const ended = new AbortController();
+  const waiting = away.map((topic) => bus.updated(topic, URL, { signal: ended.signal }));
+  const outcomes = Promise.allSettled(waiting);
+  await until(() => web.requests.length === away.length);
+  await bus.updated('orders', URL);
+  ended.abort();
+  assert.ok((await outcomes).every(({ status }) => status === 'rejected'));
+  await Promise.all(away.map((topic) => bus.updated(topic, URL)));
+  assert.equal(web.requests.length, 2 * away.length + 1);
+});
+
+test('requests that have waited for their next attempt are 16 at a time, as all are', async () => {
+  const web = await ScriptedWeb.start();
+  const bus = web.client();
+  const topics = Array.from({ length: 40 }, (_, n) => `topic_${n}`);
+  const held: Parameters<Answer>[0][] = [];
+  const hold: Answer = (response) => void held.push(response);
+  web.answers(...topics.map(() => say(503)), ...topics.map(() => hold));
+  const publishes = Promise.all(topics.map((topic) => bus.updated(topic, URL)));
+  for (let answered = 0; answered < topics.length; ) {
+    await until(() => held.length === Math.min(16, topics.length - answered));
+    answered += held.length;
+    for (const response of held.splice(0)) response.writeHead(204).end();
+  }
+  await publishes;
 });
 
 test('a call waits for a bus that is away', async () => {
