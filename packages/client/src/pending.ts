@@ -75,10 +75,11 @@ export class Pending {
   }
 
   /**
-   * Sets `text` to the JSON of the event. Throws RangeError for a timestamp in seconds, and any error of
-   * JSON.stringify.
+   * Sets `text` to the JSON of the event. Throws RangeError for a time that is no number or in seconds, and any error
+   * of JSON.stringify.
    */
   write(): void {
+    refuseNoNumber(this.#event);
     const timestamp = this.#event?.timestamp ?? 0;
     if (timestamp >= SECONDS.min && timestamp < SECONDS.max)
       throw new RangeError(`timestamp ${timestamp} looks like seconds; give milliseconds since 1970`);
@@ -93,5 +94,17 @@ export class Pending {
   reject(error: unknown): void {
     this.#deadline.clear();
     this.#reject(error);
+  }
+}
+
+/**
+ * Throws RangeError if a time is NaN or infinite, as `delay: Number(undefined)` is. JSON has null for these, which the
+ * bus takes for a field that is left out: it would publish the event at once.
+ */
+function refuseNoNumber(event: NewEvent | undefined): void {
+  for (const name of ['timestamp', 'at', 'delay'] as const) {
+    const value = event?.[name] ?? 0;
+    if (!Number.isFinite(Number(value)))
+      throw new RangeError(`${name} must be a whole number of milliseconds, not ${value}`);
   }
 }

@@ -43,13 +43,15 @@ export class PublishAllError extends RoutemasterError {
  * Publishes each event of `events`, thousands at a time. If all are stored, resolves with their number. Otherwise waits
  * until each event that was read is stored or refused. Then throws:
  * - a PublishAllError if an event failed. At most one more event is read after the failure.
- * - the error of the iterable `events`, or the reason of an aborted `signal`, if no event failed.
+ * - the error of the iterable `events`, or the reason of an aborted `signal`, if no event failed. TypeError if `events`
+ *   is no iterable.
  */
 export async function publishAll<Event>(
   events: Iterable<Event> | AsyncIterable<Event>,
   publish: (event: Event) => Promise<void>,
   signal: AbortSignal | undefined,
 ): Promise<number> {
+  refuseNoIterable(events);
   const failures: PublishFailure[] = [];
   let [given, underWay] = [0, 0];
   let wake = () => {};
@@ -81,6 +83,16 @@ export async function publishAll<Event>(
   }
   if (thrown) throw thrown.error;
   return stored;
+}
+
+/**
+ * Throws TypeError for what has no events to read, such as a single event, a text, or a generator function that was not
+ * called. In JavaScript, no compiler finds this.
+ */
+function refuseNoIterable(events: unknown): void {
+  const isObject = typeof events === 'object' && events !== null;
+  if (isObject && (Symbol.iterator in events || Symbol.asyncIterator in events)) return;
+  throw new TypeError('the events must be an array, an iterable or an async iterable');
 }
 
 /** Reads `events`. When `signal` is aborted, throws its reason at once, without waiting for the next event. */

@@ -182,6 +182,20 @@ test('an event that is no JSON is refused alone', async () => {
   await good;
 });
 
+test('a time that is no number is refused, as the bus would publish the event at once', async () => {
+  const web = await ScriptedWeb.start();
+  const bus = web.client();
+  const wrong = [{ delay: Number.NaN }, { at: Number.POSITIVE_INFINITY }, { timestamp: Number('x') }];
+  const outcomes = await Promise.allSettled(wrong.map((times) => bus.updated('orders', url(1), times)));
+  assert.deepEqual(
+    outcomes.map((outcome) => (outcome.status === 'rejected' ? String(outcome.reason) : outcome.status)),
+    ['delay must be …, not NaN', 'at must be …, not Infinity', 'timestamp must be …, not NaN'].map(
+      (text) => `RangeError: ${text.replace('…', 'a whole number of milliseconds')}`,
+    ),
+  );
+  assert.deepEqual(web.requests, []);
+});
+
 test('flush waits for what was published before, and never rejects', async () => {
   const web = await ScriptedWeb.start();
   const bus = web.client();
@@ -253,6 +267,20 @@ test('publishAll reads no further than it can send', async () => {
   assert.ok(readAhead < 5000, `${readAhead} events`);
   release();
   assert.equal(await published, 20_000);
+});
+
+test('publishAll says what it takes, if it gets something else from JavaScript', async () => {
+  const web = await ScriptedWeb.start();
+  const bus = web.client();
+  const event = { type: 'noop', url: url(1) };
+  for (const wrong of [event, undefined, 'events', Promise.resolve([event]), async function* () {}]) {
+    for (const options of [{}, { signal: new AbortController().signal }])
+      await assert.rejects(bus.publishAll('orders', wrong as unknown as [], options), {
+        name: 'TypeError',
+        message: 'the events must be an array, an iterable or an async iterable',
+      });
+  }
+  assert.deepEqual(web.requests, []);
 });
 
 test('a signal ends publishAll also while the next event does not come', async () => {
