@@ -36,6 +36,15 @@ const DEFAULT_CLAIM_MS = 60_000;
 const DEFAULT_MAX = 100_000;
 
 /**
+ * Throws RangeError for what is not a number above 0, such as NaN, with which a store would forget each delivery at
+ * once.
+ */
+export function refuseWrongNumber(name: string, value: unknown): void {
+  if (typeof value !== 'number' || !(value > 0))
+    throw new RangeError(`${name} must be a number above 0, not ${value}`);
+}
+
+/**
  * A store in the memory of one process. When the process ends, all deliveries are forgotten. While the process handles
  * a delivery, the store refuses repeats of it, however long that takes.
  */
@@ -48,11 +57,13 @@ export class MemoryStore implements DeliveryStore {
    */
   readonly #deliveries = new Map<string, number | undefined>();
 
-  /** Remembers at most `max` deliveries, by default 100,000. */
+  /** Remembers at most `max` deliveries, by default 100,000. Throws RangeError for a number that is not above 0. */
   constructor({
     rememberMs = DEFAULT_REMEMBER_MS,
     max = DEFAULT_MAX,
   }: DeliveryStoreOptions & { max?: number } = {}) {
+    refuseWrongNumber('rememberMs', rememberMs);
+    refuseWrongNumber('max', max);
     this.#rememberMs = rememberMs;
     this.#max = max;
   }
@@ -85,6 +96,12 @@ export class MemoryStore implements DeliveryStore {
  */
 export type SendCommand = (...command: [string, ...string[]]) => Promise<unknown>;
 
+/** Throws TypeError for what cannot send commands, such as a client of Redis instead of a function that calls it. */
+export function refuseNoSender(send: unknown): void {
+  if (typeof send !== 'function')
+    throw new TypeError('give a function that sends a command: (...command) => redis.call(...command)');
+}
+
 interface RedisOptions {
   /** The text with which every key begins. The default is `routemaster:`. */
   prefix?: string;
@@ -102,11 +119,15 @@ export class RedisStore implements DeliveryStore {
   readonly #rememberMs: number;
   readonly #claimMs: number;
 
+  /** Throws TypeError if `send` is no function, and RangeError for a number that is not above 0. */
   constructor(send: SendCommand, options: DeliveryStoreOptions & ClaimOptions & RedisOptions = {}) {
+    refuseNoSender(send);
     this.#send = send;
     this.#prefix = `${options.prefix ?? 'routemaster:'}delivery:`;
     this.#rememberMs = options.rememberMs ?? DEFAULT_REMEMBER_MS;
     this.#claimMs = options.claimMs ?? DEFAULT_CLAIM_MS;
+    refuseWrongNumber('rememberMs', this.#rememberMs);
+    refuseWrongNumber('claimMs', this.#claimMs);
   }
 
   async claim(id: string): Promise<'claimed' | 'handled' | 'busy'> {

@@ -1,4 +1,4 @@
-import type { SendCommand } from './delivery_store.ts';
+import { refuseNoSender, type SendCommand } from './delivery_store.ts';
 import type { ReceivedEvent } from './event.ts';
 import type { Handler } from './receiver.ts';
 
@@ -139,11 +139,12 @@ export class RedisDirtyStore implements DirtyStore {
   readonly #send: SendCommand;
   readonly #key: string;
 
-  /** Throws TypeError if there is no key. */
+  /** Throws TypeError if there is no key, or if `send` is no function. */
   constructor(send: SendCommand, options: RedisDirtyOptions) {
     // In JavaScript, the options or the key can be missing.
     const { key } = options ?? {};
     if (!key) throw new TypeError(NO_KEY);
+    refuseNoSender(send);
     this.#send = send;
     this.#key = key;
   }

@@ -1,4 +1,4 @@
-import type { SendCommand } from './delivery_store.ts';
+import { refuseNoSender, refuseWrongNumber, type SendCommand } from './delivery_store.ts';
 import type { Delivery, ReceivedEvent } from './event.ts';
 import type { Handled, Handler } from './receiver.ts';
 
@@ -47,6 +47,7 @@ export class MemoryNewestStore implements NewestStore {
   readonly #max: number;
 
   constructor({ max = 100_000 }: { max?: number } = {}) {
+    refuseWrongNumber('max', max);
     this.#max = max;
   }
 
@@ -94,13 +95,15 @@ export class RedisNewestStore implements NewestStore {
   readonly #prefix: string;
   readonly #rememberMs: number;
 
-  /** Throws TypeError if there is no prefix. */
+  /** Throws TypeError if there is no prefix, or if `send` is no function. */
   constructor(send: SendCommand, options: RedisNewestOptions) {
     // In JavaScript, the options or the prefix can be missing.
     const { prefix, rememberMs = MONTH_MS } = options ?? {};
     if (!prefix) throw new TypeError(NO_PREFIX);
+    refuseNoSender(send);
     this.#send = send;
     this.#prefix = `${prefix}newest:`;
+    refuseWrongNumber('rememberMs', rememberMs);
     this.#rememberMs = rememberMs;
   }
 

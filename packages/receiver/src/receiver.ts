@@ -1,4 +1,4 @@
-import type { DeliveryStore } from './delivery_store.ts';
+import { type DeliveryStore, refuseWrongNumber } from './delivery_store.ts';
 import { type Delivery, type DropNotice, type ReceivedEvent, readDropNotice } from './event.ts';
 import { areEqual, signatureCheck } from './signature.ts';
 
@@ -80,19 +80,19 @@ export interface Answer {
   body: string;
 }
 
-/** All options. With this type, the compiler reports an option that is missing in the list. */
-const OPTIONS: Record<keyof ReceiverOptions, true> = {
-  uuid: true,
-  signingSecret: true,
-  on: true,
-  store: true,
-  bustCache: true,
-  onDropped: true,
-  parse: true,
-  onError: true,
-  onRefused: true,
-  toleranceSeconds: true,
-  maxBytes: true,
+/** All options, each with its type. With this type, the compiler reports an option that is missing in the list. */
+const OPTIONS: Record<keyof ReceiverOptions, 'text' | 'handlers' | 'store' | 'function' | 'number'> = {
+  uuid: 'text',
+  signingSecret: 'text',
+  on: 'handlers',
+  store: 'store',
+  bustCache: 'function',
+  onDropped: 'function',
+  parse: 'function',
+  onError: 'function',
+  onRefused: 'function',
+  toleranceSeconds: 'number',
+  maxBytes: 'number',
 };
 
 const DEFAULT_MAX_BYTES = 33 * 1024 * 1024;
@@ -118,10 +118,10 @@ export class Deliveries {
 
   /**
    * Throws TypeError if an option is unknown, if neither `uuid` nor `signingSecret` is given, or if a given value is
-   * malformed.
+   * malformed. Throws RangeError for a number that is not above 0.
    */
   constructor(options: ReceiverOptions) {
-    refuseUnknown(options);
+    refuseWrong(options);
     refuseWrongHandlers(options.on);
     const [uuids, secrets] = [valuesOf(options, 'uuid'), valuesOf(options, 'signingSecret')];
     if (uuids.length + secrets.length === 0) {
@@ -361,13 +361,21 @@ function isEvent(value: unknown): value is ReceivedEvent {
 }
 
 /**
- * Throws TypeError if an option is unknown. Otherwise, in JavaScript, a misspelt `signingSecret` beside a `uuid` would
- * let unsigned deliveries through.
+ * Throws an error if an option is unknown or of a wrong type, since JavaScript has no compiler to find this. A misspelt
+ * `signingSecret` beside a `uuid` would let unsigned deliveries through, and a `maxBytes` of NaN bodies of any length.
  */
-function refuseUnknown(options: ReceiverOptions): void {
-  for (const name of Object.keys(options)) {
-    if (Object.hasOwn(OPTIONS, name)) continue;
-    throw new TypeError(`there is no option ${name}; the options are ${Object.keys(OPTIONS).join(', ')}`);
+function refuseWrong(options: ReceiverOptions): void {
+  for (const [name, value] of Object.entries(options)) {
+    const type = Object.hasOwn(OPTIONS, name) && OPTIONS[name as keyof ReceiverOptions];
+    if (!type)
+      throw new TypeError(`there is no option ${name}; the options are ${Object.keys(OPTIONS).join(', ')}`);
+    if (value === undefined || value === null) continue;
+    if (type === 'number') refuseWrongNumber(name, value);
+    if (type === 'function' && typeof value !== 'function') throw new TypeError(`${name} must be a function`);
+    if (type === 'store' && typeof value.claim !== 'function')
+      throw new TypeError(
+        'store must be an object with claim, confirm and release, such as new MemoryStore()',
+      );
   }
 }
 
@@ -392,6 +400,8 @@ function valuesOf(options: ReceiverOptions, name: 'uuid' | 'signingSecret'): rea
   const values = [options[name]].flat();
   const isWhole = values.length > 0 && values.every((value) => typeof value === 'string' && value !== '');
   if (isWhole) return values as string[];
+  if (values.some((value) => typeof (value ?? '') !== 'string'))
+    throw new TypeError(`${name} must be a text, or a list of texts`);
   throw new TypeError(`${name} has no value; leave it out if deliveries are to be accepted without it`);
 }
 

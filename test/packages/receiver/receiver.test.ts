@@ -311,6 +311,22 @@ describe('a receiver', () => {
     );
   });
 
+  test('cannot be made with an option of a wrong type, as one that is read from the environment', () => {
+    const wrong: [object, RegExp][] = [
+      [{ maxBytes: Number(undefined) }, /^RangeError: maxBytes must be a number above 0, not NaN$/],
+      [{ maxBytes: '10kb' }, /^RangeError: maxBytes must be a number above 0, not 10kb$/],
+      [{ toleranceSeconds: '300' }, /^RangeError: toleranceSeconds must be a number above 0, not 300$/],
+      [{ store: MemoryStore }, /^TypeError: store must be an object with claim, .* such as new MemoryStore/],
+      [{ store: false }, /^TypeError: store must be an object/],
+      [{ onError: 'print' }, /^TypeError: onError must be a function$/],
+      [{ uuid: 17 }, /^TypeError: uuid must be a text, or a list of texts$/],
+    ];
+    for (const [options, error] of wrong)
+      assert.throws(() => createReceiver({ uuid: 'me', on: {}, ...options }), error);
+    const absent = { store: undefined, maxBytes: null } as object;
+    createReceiver({ uuid: 'me', on: {}, ...absent });
+  });
+
   test('gives events to the methods of an object of a class', async (t) => {
     class Handlers {
       readonly seen: string[] = [];

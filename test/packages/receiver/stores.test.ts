@@ -135,6 +135,28 @@ test('a store in Redis cannot be made without a place of its own, since another 
   }
 });
 
+test('a store cannot be made with a number that is none, with which it would forget all', () => {
+  for (const wrong of [Number.NaN, 0, -1, '2d' as unknown as number]) {
+    const made = [
+      () => new MemoryStore({ max: wrong }),
+      () => new MemoryStore({ rememberMs: wrong }),
+      () => new MemoryNewestStore({ max: wrong }),
+      () => new RedisStore(send, { claimMs: wrong }),
+      () => new RedisStore(send, { rememberMs: wrong }),
+      () => new RedisNewestStore(send, { prefix: 'search:', rememberMs: wrong }),
+    ];
+    for (const make of made) assert.throws(make, /^RangeError: \w+ must be a number above 0, not \S+$/);
+  }
+});
+
+test('a store in Redis says at once how it sends commands, if it gets the client of Redis itself', () => {
+  const client = redis.store.redis as unknown as typeof send;
+  const error = /^TypeError: give a function that sends a command: \(\.\.\.command\) => redis\.call/;
+  assert.throws(() => new RedisStore(client), error);
+  assert.throws(() => new RedisNewestStore(client, { prefix: 'search:' }), error);
+  assert.throws(() => new RedisDirtyStore(client, { key: 'search:dirty' }), error);
+});
+
 for (const [kind, open] of [
   ['memory', () => new MemoryDirtyStore()],
   ['Redis', () => new RedisDirtyStore(send, { key: 'search:dirty' })],
