@@ -110,11 +110,12 @@ export class Transport {
       const message = `no answer within ${this.#attemptTimeoutMs} ms`;
       return new ConnectionError(message, { isTransient: true, mayBeDone: true, cause: error });
     }
-    const thrown = error instanceof TypeError ? error.cause : undefined;
     // The TypeError of `fetch` usually has the real error as its `cause`. If an HTTP proxy refuses to connect, that
-    // `cause` is a DOMException, whose own `cause` is the real error.
-    const isRefusal = thrown instanceof DOMException && thrown.cause !== undefined;
-    const cause = (isRefusal ? thrown.cause : thrown) as NodeJS.ErrnoException | undefined;
+    // `cause` is a DOMException, whose own `cause` is the real error. Neither is found by `instanceof`: in Jest, the
+    // classes that `fetch` uses are not the global ones.
+    const thrown = (error as Error).cause as Error | undefined;
+    const isRefusal = isDomException(thrown) && thrown?.cause !== undefined;
+    const cause = (isRefusal ? thrown?.cause : thrown) as NodeJS.ErrnoException | undefined;
     if (!cause) return error;
     const { code } = cause;
     // OpenSSL's own message is not used, because it has memory addresses, the name of a source file and a line break.
@@ -125,6 +126,10 @@ export class Transport {
     const mayBeDone = isTransient && !isRefusal && !NOT_SENT.test(code);
     return new ConnectionError(`no answer: ${message || code}`, { isTransient, mayBeDone, cause });
   }
+}
+
+function isDomException(value: unknown): boolean {
+  return Object.prototype.toString.call(value) === '[object DOMException]';
 }
 
 interface TransportParts {

@@ -5,6 +5,7 @@ import { createServer as createProxy, setGlobalProxyFromEnv } from 'node:http';
 import { createServer } from 'node:https';
 import { createServer as createTcpServer } from 'node:net';
 import { test } from 'node:test';
+import { runInNewContext } from 'node:vm';
 import { noOpenssl, selfSigned, TestAuthority } from '../../../harness/http/certificates.ts';
 import { listenLocally } from '../../../harness/processes/ports.ts';
 import { until } from '../../../harness/until.ts';
@@ -135,6 +136,22 @@ test('a call waits for a bus that is away', async () => {
   await until(() => !proxy.listening);
   const web = await ScriptedWeb.start(port);
   await Promise.all(calls);
+  assert.equal(web.requests.length, 2);
+});
+
+test('a call is repeated in Jest too, where an error of fetch is of another TypeError than the global one', async (t) => {
+  const web = await ScriptedWeb.start();
+  const own = globalThis.fetch;
+  t.after(() => {
+    globalThis.fetch = own;
+  });
+  const another = runInNewContext('(message, cause) => new TypeError(message, { cause })');
+  globalThis.fetch = (...request) =>
+    own(...request).catch(({ message, cause }) => {
+      throw another(message, cause);
+    });
+  web.answers(cut);
+  await web.client().updated('orders', URL);
   assert.equal(web.requests.length, 2);
 });
 
