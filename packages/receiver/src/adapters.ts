@@ -21,6 +21,7 @@ interface NodeRequest {
   rawBody?: unknown;
 }
 interface NodeResponse {
+  headersSent: boolean;
   writeHead(status: number, headers: Record<string, string>): { end(body: string): unknown };
 }
 
@@ -48,7 +49,10 @@ interface FastifyReply {
   send(body: string): FastifyReply;
 }
 
-/** Returns a listener of `node:http`, which resolves when the answer is written, and never rejects. */
+/**
+ * Returns a listener of `node:http`, which resolves when the answer is written, and never rejects. Writes no answer if
+ * something else has answered meanwhile, such as code that limits the time of requests.
+ */
 export function nodeListener(deliveries: Deliveries) {
   return async (request: NodeRequest, response: NodeResponse): Promise<void> => {
     const refusal = deliveries.refuse(request.method, request.headers);
@@ -63,6 +67,7 @@ export function nodeListener(deliveries: Deliveries) {
 }
 
 function write(request: NodeRequest, response: NodeResponse, { status, headers, body }: Answer): void {
+  if (response.headersSent) return;
   // If a part of the body is unread, the connection must close: Node would take that part for the next request. The
   // connection must also close after `server.close()`, which ends only idle connections. Otherwise the server would
   // wait until this connection has been idle for six seconds.

@@ -86,6 +86,19 @@ describe('the listeners of a receiver', () => {
     assert.equal((await post(await listen(t, raw), [event('orders', 1)])).status, 204);
   });
 
+  test('writes nothing if something else has answered meanwhile, as code that limits the time of requests', async (t) => {
+    const finish = Promise.withResolvers<void>();
+    const ended: Promise<void>[] = [];
+    const listener = createReceiver({ uuid: 'me', on: { orders: () => finish.promise } }).node();
+    const url = await listen(t, (request, response) => {
+      ended.push(listener(request, response));
+      request.once('end', () => response.writeHead(503).end());
+    });
+    assert.equal((await post(url, [event('orders', 1)])).status, 503);
+    finish.resolve();
+    assert.deepEqual(await Promise.all(ended), [undefined]);
+  });
+
   test('reads a body that a parser for other types has left alone, as urlencoded() of Express 4', async (t) => {
     const receiver = createReceiver({ uuid: 'me', on: {} });
     const listener = receiver.express();
