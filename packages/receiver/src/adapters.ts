@@ -124,7 +124,12 @@ async function bodyOf(
   });
 }
 
-/** Returns a function that takes a Request and resolves with a Response, for Hono, Deno, Bun and others. */
+const CUT: Answer = { status: 400, headers: {}, body: 'the body ended early\n' };
+
+/**
+ * Returns a function that takes a Request and resolves with a Response, for Hono, Deno, Bun and others. It never
+ * rejects.
+ */
 export function fetchHandler(deliveries: Deliveries) {
   return async (request: Request): Promise<Response> => {
     const headers = Object.fromEntries(request.headers);
@@ -132,11 +137,16 @@ export function fetchHandler(deliveries: Deliveries) {
       new Response(status === 204 ? null : body, { status, headers: fields });
     const refusal = deliveries.refuse(request.method, headers);
     if (refusal) return respond(refusal);
-    if (request.bodyUsed) return respond(deliveries.alreadyRead());
+    if (request.bodyUsed || request.body?.locked) return respond(deliveries.alreadyRead());
     const arrived = new Arrived();
-    for await (const chunk of (request.body ?? []) as AsyncIterable<Uint8Array>) {
-      arrived.add(chunk);
-      if (arrived.length > deliveries.maxBytes) return respond(deliveries.tooLarge());
+    try {
+      for await (const chunk of (request.body ?? []) as AsyncIterable<Uint8Array>) {
+        arrived.add(chunk);
+        if (arrived.length > deliveries.maxBytes) return respond(deliveries.tooLarge());
+      }
+    } catch {
+      // The bus has closed the connection, so nobody waits for this answer. An error would only fill the log.
+      return respond(CUT);
     }
     return respond(await deliveries.receive(headers, arrived.bytes()));
   };

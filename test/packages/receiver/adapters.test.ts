@@ -86,6 +86,27 @@ describe('the listeners of a receiver', () => {
     assert.equal((await post(await listen(t, raw), [event('orders', 1)])).status, 204);
   });
 
+  test('fetch rejects for no body, be it one that ends early or one that something else is reading', async (t) => {
+    const warn = t.mock.method(console, 'warn', () => {});
+    const receiver = createReceiver({ uuid: 'me', on: {} });
+    const requestOf = (body: ReadableStream) => {
+      const headers = { authorization: basic('me') };
+      return new Request('http://me/events', {
+        method: 'POST',
+        headers,
+        body,
+        duplex: 'half',
+      } as RequestInit);
+    };
+    const cut = new ReadableStream({ pull: (controller) => controller.error(new Error('aborted')) });
+    assert.equal((await receiver.fetch(requestOf(cut))).status, 400);
+    assert.equal(warn.mock.callCount(), 0);
+    const read = requestOf(new ReadableStream());
+    read.body?.getReader();
+    assert.equal((await receiver.fetch(read)).status, 500);
+    assert.equal(warn.mock.callCount(), 1);
+  });
+
   test('writes nothing if something else has answered meanwhile, as code that limits the time of requests', async (t) => {
     const finish = Promise.withResolvers<void>();
     const ended: Promise<void>[] = [];
