@@ -112,12 +112,13 @@ export class MemoryDirtyStore implements DirtyStore {
   }
 }
 
-// The version of a URL is Redis's time in ms, with microseconds as the fraction, so no version is used twice. A counter
-// for each URL would begin at 1 again after the URL was removed. A slow sweep that had read the old version 1 could
-// then remove the URL, although it has become dirty again.
+// The version of a URL is Redis's time in microseconds, so no version is used twice. A counter for each URL would begin
+// at 1 again after the URL was removed. A slow sweep that had read the old version 1 could then remove the URL, although
+// it has become dirty again. The version is a whole number, because node-redis (5.12, with `RESP: 3`) reads
+// 1796060446034.377 as 1796060446034.3772. `clean` would then find a newer version, and the URL would stay dirty.
 const MARK = `
 local time = redis.call('TIME')
-local now = time[1] * 1000 + time[2] / 1000
+local now = time[1] * 1000000 + time[2]
 for _, url in ipairs(ARGV) do redis.call('ZADD', KEYS[1], now, url) end`;
 const CLEAN = `
 if tonumber(redis.call('ZSCORE', KEYS[1], ARGV[1])) == tonumber(ARGV[2]) then redis.call('ZREM', KEYS[1], ARGV[1]) end`;

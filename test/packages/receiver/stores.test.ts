@@ -135,6 +135,14 @@ test('a store in Redis cannot be made without a place of its own, since another 
   }
 });
 
+test('versions of dirty URLs in Redis are whole numbers, which each client of Redis reads as they are', async () => {
+  const store = new RedisDirtyStore(send, { key: 'search:dirty' });
+  for (const url of ['a', 'b', 'c']) await store.mark(new Map([[url, 1]]));
+  const versions = (await store.some(3)).map(([, version]) => version);
+  assert.ok(versions.length === 3 && versions.every(Number.isSafeInteger), String(versions));
+  await redis.flush();
+});
+
 test('a store cannot be made with a number that is none, with which it would forget all', () => {
   for (const wrong of [Number.NaN, 0, -1, '2d' as unknown as number]) {
     const made = [
