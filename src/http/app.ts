@@ -1,5 +1,5 @@
 import type { IncomingMessage, RequestListener } from 'node:http';
-import express, { type Express, type NextFunction, type Request, type Response } from 'express';
+import express, { type NextFunction, type Request, type Response } from 'express';
 import { BusError } from '../errors.ts';
 import { acceptsHtml } from '../html.ts';
 import type { Dialect } from '../routing/dialect.ts';
@@ -35,7 +35,7 @@ function plainTopic({ method, url }: IncomingMessage): string | undefined {
   return TOPIC_NAME.test(topic) ? topic : undefined;
 }
 
-function mount(routes: readonly Route[], pipeline: Pipeline, otherMethod: OtherMethod): Express {
+function mount(routes: readonly Route[], pipeline: Pipeline, otherMethod: OtherMethod): RequestListener {
   const app = express();
   app.disable('x-powered-by');
   app.disable('etag');
@@ -63,7 +63,12 @@ function mount(routes: readonly Route[], pipeline: Pipeline, otherMethod: OtherM
     const failed = refusing(() => error);
     return refuse(failed, request, response);
   });
-  return app;
+  // Express calls its last function for a target that is no URL, such as `http://[`, for which it finds no path.
+  return (request, response) =>
+    app(request as Request, response as Response, () => {
+      const path = request.url ?? '';
+      void pipeline.answer(unknown, { request, response, path, params: {}, query: {} });
+    });
 }
 
 type OtherMethod = Dialect['otherMethod'];

@@ -24,6 +24,13 @@ test('a publish with well-formed headers is accepted', async () => {
   assert.equal((await publish(['Host: bus', 'Transfer-Encoding: chunked'], chunks)).status, 204);
 });
 
+test('a target that is no URL is answered as any path that does not exist', async () => {
+  const { status, text } = await api.raw('GET http://[ HTTP/1.1\r\nHost: bus\r\nConnection: close\r\n\r\n');
+  const { code, detail } = JSON.parse(text);
+  assert.deepEqual([status, code], [404, 'not_found']);
+  assert.match(detail, /there is no http:\/\/\[/);
+});
+
 describe('a request is refused', () => {
   const malformed = /not a well-formed HTTP request/;
   const requests: [title: string, headers: string[], refusal: Refusal][] = [
