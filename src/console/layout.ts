@@ -140,7 +140,7 @@ function errorText(error: BusError, { method }: FailedCall): string {
   if (method === 'POST')
     return `${error.why}, so it is unknown whether anything was changed. Go back in a moment, and look before you send the form again.`;
   const advice = 'Reload the page in a moment. If it stays so, the log of the bus says why.';
-  return `${error.why}, and this page needs it. Nothing was changed. ${advice}`;
+  return `${error.why}, and this page needs it. ${advice}`;
 }
 
 /**

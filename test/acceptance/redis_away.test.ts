@@ -61,7 +61,7 @@ test('while Redis is away, web answers 503 at once, and a delivery in flight is 
   assert.equal(page.status, 503);
   assert.match(
     await page.text(),
-    /Redis is away, and this page needs it. Nothing was changed\. .* the log of the bus says why/,
+    /Redis is away, and this page needs it\. Reload .* the log of the bus says why/,
   );
   const form = await fetch(`${bus.url}/console/clients`, {
     ...{ method: 'POST', body: new URLSearchParams({ name: 'shop' }) },
