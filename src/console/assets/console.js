@@ -78,13 +78,22 @@ document.addEventListener('htmx:finally:request', ({ target, detail: { ctx } }) 
   document.documentElement.classList.toggle('slowed', slowness > 1);
 });
 
-/** Time within which a second click on the button of a form belongs to the first. */
-const DOUBLE_CLICK_MS = 1000;
-const sentAt = new WeakMap();
-// A double click must not send a form twice: the second answer would hide the first, which may show a new secret.
+/**
+ * Time within which a second click on the button of a form belongs to the first. The answer to the first may take
+ * longer than five seconds, while a Redis hangs.
+ */
+const SECOND_CLICK_MS = 10_000;
+let sentAt = new WeakMap();
+// A second click must not send a form twice: both may be done, and the second answer would hide the first, which may
+// show a new secret.
 document.addEventListener('submit', (event) => {
-  if (event.timeStamp - sentAt.get(event.target) < DOUBLE_CLICK_MS) event.preventDefault();
+  if (event.target.method !== 'post') return;
+  if (event.timeStamp - sentAt.get(event.target) < SECOND_CLICK_MS) event.preventDefault();
   else sentAt.set(event.target, event.timeStamp);
+});
+// Whoever has gone back to the page may send the form again.
+window.addEventListener('pageshow', ({ persisted }) => {
+  if (persisted) sentAt = new WeakMap();
 });
 
 // Shows the buttons that need this script.

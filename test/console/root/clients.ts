@@ -137,6 +137,21 @@ describe('root', () => {
     await bus.root.call('DELETE', `/api_tokens/${body.token}`);
   });
 
+  test('sends a form once while its answer may be late, but again after going back to the page', async () => {
+    const visit = await as(root, '/console/clients');
+    const sent = await visit.page.evaluate(`{
+      const form = document.querySelector('form[method=post][action="/console/clients"]');
+      const isSentAt = (value) => {
+        const event = new SubmitEvent('submit', { bubbles: true, cancelable: true });
+        return form.dispatchEvent(Object.defineProperty(event, 'timeStamp', { value }));
+      };
+      const before = [1000, 7000].map(isSentAt);
+      window.dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }));
+      [...before, ...[8000, 19_000].map(isSentAt)];
+    }`);
+    assert.deepEqual(sent, [true, false, true, true]);
+  });
+
   test('sees the new secret also after a double click', async () => {
     const client = await bus.client('rotated');
     const visit = await as(root, '/console/clients');
