@@ -169,6 +169,11 @@ export function ignoreFull(error: unknown): void {
   if (!(error instanceof StorageFull)) throw error;
 }
 
+/** Ignores an error that says that Redis cannot be reached, and throws any other. */
+export function ignoreUnavailable(error: unknown): undefined {
+  if (!(error instanceof StorageUnavailable)) throw error;
+}
+
 /** Thrown if the process cannot start, or go on, with this configuration or Redis. `message` says what to change. */
 export class BootError extends Error {
   /** The exit code for a wrong configuration: `EX_CONFIG` of sysexits.h. */

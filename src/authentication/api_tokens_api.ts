@@ -169,8 +169,13 @@ export function apiTokensApi({ authentication, dialect, ...parts }: ApiTokensPar
         // The subscriber and the joins are removed even if the client is already gone: an earlier call may have failed
         // half-way.
         await clients.remove(token);
-        await subscribers.remove(token);
-        for (const join of await joins.tokens(token)) await subscribers.remove(join);
+        const leave = async () => {
+          await subscribers.remove(token);
+          for (const join of await joins.tokens(token)) await subscribers.remove(join);
+        };
+        // While a partition is away, the others still do their part.
+        const outcomes = await Promise.allSettled([clients.removeCopies(token), leave()]);
+        for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason;
         return NO_CONTENT;
       },
     }),

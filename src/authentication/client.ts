@@ -167,12 +167,19 @@ export class Clients {
     return clients.flatMap((client) => (client?.ha1 === null ? client.token : []));
   }
 
-  /** Removes a client and its triggers, even if Redis is full. Resolves with true if the client was in Redis. */
+  /**
+   * Removes a client, so that it can no longer call, even if Redis is full. `removeCopies` removes what other partitions
+   * have of it. Resolves with true if the client was in Redis.
+   */
   async remove(token: string): Promise<boolean> {
     const removed = await this.#control.run('remove_client', { token });
     this.#list.forget();
-    await Promise.all(this.#others.map((each) => each.run('remove_client', { token })));
     return removed;
+  }
+
+  /** Removes the copies of a removed client, and its triggers, from the other partitions. */
+  async removeCopies(token: string): Promise<void> {
+    await Promise.all(this.#others.map((each) => each.run('remove_client', { token })));
   }
 
   isFixed(token: string): boolean {

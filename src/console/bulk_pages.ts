@@ -1,7 +1,7 @@
 import type { PublicNames } from '../authentication/public_names.ts';
 import type { Bulk, Bulks } from '../delivering/dead_letters/bulks.ts';
 import { DEATH_REASONS, type DeathReason } from '../delivering/settlement.ts';
-import { BusError } from '../errors.ts';
+import { BusError, ignoreUnavailable } from '../errors.ts';
 import { type Content, type Html, html } from '../html.ts';
 import type { Caller } from '../routing/caller.ts';
 import { ALL, BOTH, type Route } from '../routing/route.ts';
@@ -97,7 +97,10 @@ export function bulkPages({ api, bulks, joins, publicNames }: BulkParts & { api:
       action: `dead_letters.bulk_${does}`,
       async act({ caller, body, about }) {
         const id = String(body.id);
-        const bulk = await bulks.find(bulkOwner(caller));
+        const finding = bulks.find(bulkOwner(caller));
+        // While a partition is away, the operation cannot be found, but it goes on in the others, and can be stopped
+        // there.
+        const bulk = await (does === 'cancel' ? finding.catch(ignoreUnavailable) : finding);
         // Tells the audit (the record of changes) whether this is a retry or a purge, and whose dead letters it
         // changes.
         if (bulk?.id === id) about?.(bulk.act, bulk.tokens?.[0]);

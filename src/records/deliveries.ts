@@ -3,7 +3,7 @@ import { eventJson } from '../delivering/legacy_event.ts';
 import type { DeathReason } from '../delivering/settlement.ts';
 import type { Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
-import type { Partitions } from '../store/partitions.ts';
+import { firstFound, type Partitions } from '../store/partitions.ts';
 import { sumOf } from '../sum.ts';
 import { type Delivery, deliveryOf, type Wait } from './delivery.ts';
 import { newestFirst, type Place } from './place.ts';
@@ -110,7 +110,7 @@ export class Deliveries {
     state?: 'dead',
   ): Promise<{ delivery: Delivery | undefined; wait?: Wait | undefined; looked: number }> {
     let looked = 0;
-    for (const [partition, tokens] of this.#holding(clients)) {
+    const found = await firstFound(this.#holding(clients), async ([partition, tokens]) => {
       let place = '0';
       do {
         const reply = await partition.run('find_delivery', { clients: tokens, id, state, place });
@@ -121,19 +121,20 @@ export class Deliveries {
         if (!entry) continue;
         const { waitsFor, nextMs = null } = reply;
         const wait = waitsFor && { waits_for: waitsFor, next_attempt_at: nextMs };
-        return { delivery: deliveryOf(entry), wait, looked };
+        return { delivery: deliveryOf(entry), wait };
       } while (place !== '0');
-    }
-    return { delivery: undefined, looked };
+      return undefined;
+    });
+    return { delivery: undefined, ...found, looked };
   }
 
   /** Makes a waiting batch due at once. */
   async retry(id: string, clients?: readonly string[]): Promise<Reply<'retry_batch'>> {
-    for (const [partition, tokens] of this.#holding(clients)) {
+    const found = await firstFound(this.#holding(clients), async ([partition, tokens]) => {
       const outcome = await partition.run('retry_batch', { clients: tokens, bid: id });
-      if (outcome !== 'delivery_not_found') return outcome;
-    }
-    return 'delivery_not_found';
+      return outcome === 'delivery_not_found' ? undefined : outcome;
+    });
+    return found ?? 'delivery_not_found';
   }
 
   /**

@@ -102,3 +102,25 @@ export class Partitions {
     return all.length === 1 ? this.control : (all[crc32(name) % all.length] as Partition);
   }
 }
+
+/**
+ * Calls `look` for each of `places`, one after the other, until it finds something, and resolves with that. A place is a
+ * partition, or has one. Goes on with the next place if a partition cannot be reached. If nothing was found, resolves
+ * with undefined, or throws the StorageUnavailable of such a partition, because it may have what is looked for.
+ */
+export async function firstFound<P, T>(
+  places: readonly P[],
+  look: (place: P) => Promise<T | undefined>,
+): Promise<T | undefined> {
+  let away: StorageUnavailable | undefined;
+  for (const place of places)
+    try {
+      const found = await look(place);
+      if (found !== undefined) return found;
+    } catch (error) {
+      if (!(error instanceof StorageUnavailable)) throw error;
+      away ??= error;
+    }
+  if (away) throw away;
+  return undefined;
+}

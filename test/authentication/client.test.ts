@@ -199,6 +199,7 @@ describe('with several partitions', () => {
     for (const each of others) assert.deepEqual(await fieldsOf(each, token), ['created_at', 'publish']);
     assert.ok((await changing().find(token))?.ha1);
     assert.equal(await changing().remove(token), true);
+    await changing().removeCopies(token);
     assert.deepEqual(await redis.store.redis.keys('*'), []);
   });
 
@@ -211,7 +212,7 @@ describe('with several partitions', () => {
     await changing().register('shop', ruby, { subscribe: ['gadgets'] });
     for (const { redis, keys } of others)
       assert.deepEqual(await redis.smembers(keys.subscriber_topics(ruby)), ['gadgets']);
-    await changing().remove(ruby);
+    await changing().removeCopies(ruby);
     for (const { redis, keys } of others) assert.equal(await redis.zcard(keys.triggers_due()), 0);
   });
 

@@ -2,7 +2,7 @@ import type { Config } from '../../config.ts';
 import { ownerOf } from '../../ids.ts';
 import type { Reply } from '../../store/contracts.ts';
 import type { Partition } from '../../store/partition.ts';
-import type { Partitions } from '../../store/partitions.ts';
+import { firstFound, type Partitions } from '../../store/partitions.ts';
 
 /** Maximum dead letters that one script call retries or deletes. 100 take Redis a few milliseconds. */
 const MAX_LETTERS_PER_CALL = 100;
@@ -54,15 +54,15 @@ export class DeadLetters {
    * Returns false if there is no such dead letter.
    */
   async purge(id: string, client?: string): Promise<boolean> {
-    for (const partition of this.#partitions.holding(client)) {
+    const isPurged = await firstFound(this.#partitions.holding(client), async (partition) => {
       const token = await partition.command((redis, keys) => redis.lindex(keys.dead_letter(id), 0));
       const isOwn = client !== undefined && token !== null && ownerOf(token) === client;
       // The script deletes only dead letters of the subscriber that it gets as `client`. Without `client`, as for root,
       // it deletes any dead letter. A client may also delete the dead letters of its joins. For such a letter, the
       // script gets the token of the join as `client`.
-      if ((await this.#purge(partition, isOwn ? token : client, [id])) === 1) return true;
-    }
-    return false;
+      return (await this.#purge(partition, isOwn ? token : client, [id])) === 1 || undefined;
+    });
+    return isPurged ?? false;
   }
 
   /** Deletes all dead letters that a subscriber has now, or those that died by `untilMs`. Returns their number. */

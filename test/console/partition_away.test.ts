@@ -1,0 +1,112 @@
+import assert from 'node:assert/strict';
+import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
+import { Api, problemIn, send } from '../../harness/http/api.ts';
+import { ROOT_KEY } from '../../harness/processes/bus_environment.ts';
+import { Bus } from '../../harness/scripts/bus.ts';
+import { nameIn } from '../../harness/scripts/crossing.ts';
+import { buryAll } from '../../harness/scripts/dead_letters.ts';
+import { Bulks } from '../../src/delivering/dead_letters/bulks.ts';
+import type { Partition } from '../../src/store/partition.ts';
+import { Partitions } from '../../src/store/partitions.ts';
+
+/** As the console names root, the owner of what root begins. */
+const OWNER = ':root';
+const AWAY = 1;
+const LAST = 3;
+
+const api = new Api({ env: { ROUTEMASTER_PARTITIONS: '4' } });
+let partitions: Partitions;
+/** A subscriber in the last partition, which has a dead letter there. */
+let token: string;
+let letter: string;
+let cookie: string;
+
+/** Takes a partition away: from now on Redis refuses all commands for its keys, until `comesBack`. */
+async function goesAway(): Promise<void> {
+  const others = partitions.all.filter(({ index }) => index !== AWAY).map(({ prefix }) => `~${prefix}*`);
+  await api.store.redis.acl('SETUSER', 'default', 'resetkeys', '~partitions', ...others);
+}
+
+async function comesBack(): Promise<void> {
+  await api.store.redis.acl('SETUSER', 'default', 'allkeys');
+}
+
+const page = (path: string) => send(api.port, 'GET', path, { cookie, 'sec-fetch-site': 'same-origin' });
+
+async function post(path: string, fields: Record<string, string>): Promise<number> {
+  const { text } = await page('/console/clients');
+  const [, form_token = ''] = /name="form_token" value="([^"]+)"/.exec(text) ?? [];
+  const body = String(new URLSearchParams({ form_token, ...fields }));
+  const type = { 'content-type': 'application/x-www-form-urlencoded' };
+  const headers = { cookie, 'sec-fetch-site': 'same-origin', ...type };
+  return (await send(api.port, 'POST', path, headers, body)).status;
+}
+
+async function logIn(): Promise<string> {
+  const body = String(new URLSearchParams({ user: 'root', password: ROOT_KEY }));
+  const type = { 'content-type': 'application/x-www-form-urlencoded', 'sec-fetch-site': 'same-origin' };
+  const { headers } = await send(api.port, 'POST', '/console/login', type, body);
+  return String(headers['set-cookie']).split(';')[0] ?? '';
+}
+
+describe('while a partition is away', () => {
+  before(async () => {
+    cookie = await logIn();
+    partitions = Partitions.on(api.store.redis, { partitions: 4 });
+    token = nameIn(partitions, LAST, 'subscriber');
+  });
+  beforeEach(async () => {
+    const last = partitions.all[LAST] as Partition;
+    const bus = new Bus(() => last);
+    const topic = nameIn(partitions, LAST, 'topic');
+    await bus.subscribe(token, { topics: [topic], max: 1 });
+    await bus.publish('seed', topic, [
+      '{"id":"1","topic":"widgets","type":"noop","url":"https://e.example/1","t":1}',
+    ]);
+    await buryAll(last);
+    [letter = ''] = await last.redis.zrange(last.keys.dead_letters_index(), '0', '0');
+  });
+  afterEach(comesBack);
+  after(comesBack);
+
+  test('root sees, retries and purges what others have', async () => {
+    await goesAway();
+    for (const path of [`/dead_letters/${letter}`, `/deliveries/${letter}`])
+      assert.equal((await api.call('GET', path, { as: 'root' })).status, 200, path);
+    const list = await page(`/console/dead_letters?subscriber=${token}`);
+    assert.equal(list.status, 200);
+    assert.ok(list.text.includes(letter));
+    const unknown = await api.call('GET', `/dead_letters/${'x'.repeat(20)}`, { as: 'root' });
+    assert.equal(problemIn(unknown).code, 'storage_unavailable', 'it may be in the partition that is away');
+    assert.equal((await api.call('DELETE', `/dead_letters/${letter}`, { as: 'root' })).status, 204);
+  });
+
+  test('a purge that runs can be stopped in the others', async () => {
+    const bulks = new Bulks(partitions);
+    await bulks.begin(OWNER, 'purge', { tokens: undefined });
+    const { id = '' } = (await bulks.find(OWNER)) ?? {};
+    const step = { owner: OWNER, id, listIndex: 0, token: undefined, max: 10 };
+    for (const each of partitions.all) await each.run('count_bulk', step);
+    assert.ok(await bulks.confirm(OWNER, id));
+    await goesAway();
+    assert.equal(await post('/console/dead_letters/bulk/cancel', { id }), 503);
+    await comesBack();
+    const states = await partitions.ask((redis, keys) => redis.hget(keys.bulk(OWNER), 'state'));
+    assert.deepEqual(states, ['cancelled', 'running', 'cancelled', 'cancelled']);
+    assert.equal(await post('/console/dead_letters/bulk/cancel', { id }), 303);
+    assert.equal((await bulks.find(OWNER))?.state, 'cancelled');
+  });
+
+  test('a client that is removed loses its subscriber elsewhere; later the removal can be repeated', async () => {
+    await api.call('POST', '/api_tokens', { as: 'root', body: JSON.stringify({ name: 'shop', token }) });
+    const remove = () => api.call('DELETE', `/api_tokens/${token}`, { as: 'root' });
+    await goesAway();
+    assert.equal(problemIn(await remove()).code, 'storage_unavailable');
+    const there = await partitions.all[LAST]?.command((redis, keys) => redis.smembers(keys.subscribers()));
+    assert.deepEqual(there, []);
+    await comesBack();
+    assert.equal((await remove()).status, 204);
+    const known = await partitions.ask((redis, keys) => redis.hkeys(keys.api_tokens()));
+    assert.deepEqual(known, [[], [], [], []]);
+  });
+});
