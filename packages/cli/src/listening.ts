@@ -9,7 +9,7 @@ import { type Call, Failure, numberOption, textOption, UsageError } from './comm
 import { jsonText, parseJson } from './long_numbers.ts';
 import { type Subscription, subscriptionOf, withoutPublisher } from './subscriptions.ts';
 import { eventLine } from './tables.ts';
-import { adviseIfPerhapsDone, causeOf } from './unanswered.ts';
+import { adviseIfPerhapsDone, causeOf, withAdvice } from './unanswered.ts';
 
 /** The default port of `rtm listen` and of `bin/receive`. `bin/start` makes its bus allow callbacks on this port. */
 const PORT = 9292;
@@ -94,7 +94,7 @@ export async function listen(call: Call): Promise<void> {
     await bus.leave().catch((error: RoutemasterError) => {
       const { code, message } = error;
       if (code === 'subscriber_not_found') throw error;
-      throw new Failure(code, `${message}; ${MAY_BE_LEFT}`);
+      throw new Failure(code, withAdvice(message, MAY_BE_LEFT));
     });
   } finally {
     ended.abort();

@@ -1,4 +1,11 @@
-import { type CallOptions, type Calls, ForbiddenError, type Routemaster } from '@routemaster/client';
+import {
+  type CallOptions,
+  type Calls,
+  ForbiddenError,
+  ProblemError,
+  type Routemaster,
+  SubscriberNotFoundError,
+} from '@routemaster/client';
 import { type Call, collect, Failure, numberOption, textOption } from './command.ts';
 import { members } from './tables.ts';
 import { adviseOn, hintOnToken } from './tokens.ts';
@@ -86,7 +93,12 @@ export async function listSubscriptions(call: Call): Promise<void> {
 export async function showSubscription(call: Call): Promise<void> {
   const [token = ''] = call.args;
   const bus = call.connect();
-  const subscription = await subscriptionOf(bus, token);
+  const subscription = await bus.subscriber(token).catch((error) => {
+    if (error instanceof SubscriberNotFoundError) return undefined;
+    // A client may see others in the listing alone, and a bus of release 1.0.0 has only the listing.
+    if (error instanceof ProblemError && [403, 404].includes(error.status)) return subscriptionOf(bus, token);
+    throw error;
+  });
   if (subscription) return call.print(subscription, members(subscription));
   const advice =
     (await hintOnToken(bus, token)) ?? `${token} has no subscription, or these credentials do not show it`;

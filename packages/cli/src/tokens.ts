@@ -48,14 +48,15 @@ function topicsIn(call: Call, name: string): string[] | undefined {
 
 /**
  * Removes a client. Throws Failure if no client has this token, so that the user notices a wrong token: the API would
- * answer 204 all the same.
+ * answer 204 all the same. Calls the API in this case too, because an earlier call may have failed after it had removed
+ * the client, but not its subscriber.
  */
 export async function deleteToken(call: Call): Promise<void> {
   const [token = ''] = call.args;
   const bus = call.connect();
   const advice = await unknownClient(bus, token);
-  if (advice !== undefined) throw new Failure('client_not_found', advice);
   await bus.removeClient(token);
+  if (advice !== undefined) throw new Failure('client_not_found', advice);
 }
 
 /**

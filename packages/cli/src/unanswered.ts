@@ -14,8 +14,13 @@ export function mayBeDone(error: unknown): boolean {
 export function adviseIfPerhapsDone(advice: string): (error: RoutemasterError) => never {
   return (error) => {
     if (!mayBeDone(error)) throw error;
-    throw new Failure(error.code, `${error.message}; ${advice}`, { cause: error.cause });
+    throw new Failure(error.code, withAdvice(error.message, advice), { cause: error.cause });
   };
+}
+
+/** Returns a message, which may end with a full stop, followed by advice. */
+export function withAdvice(message: string, advice: string): string {
+  return `${message.replace(/\.$/, '')}; ${advice}`;
 }
 
 export const NO_TLS = 'what answers there does not speak TLS, but perhaps plain http';

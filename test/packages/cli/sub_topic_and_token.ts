@@ -33,6 +33,16 @@ test('sub add gives a new subscription the token as uuid, and leaves that of ano
   assert.equal(await uuidAfter('--latency 0'), 'my-password');
 });
 
+test('sub show needs no list of all subscribers, which the bus refuses while a partition is away', async (t) => {
+  const web = createServer(({ url }, response) => {
+    response.writeHead(url === '/subscribers/shop' ? 200 : 503, { 'content-type': 'application/json' });
+    response.end('{"subscriber":"shop"}');
+  });
+  t.after(() => web.close());
+  const shown = await terminal.rtm(`sub show shop -b 127.0.0.1:${await listenLocally(web)} -t x`);
+  assert.deepEqual(shown, { ...silent, stdout: 'subscriber  shop\n' });
+});
+
 test('sub show writes times as dates, also those within other figures', async (t) => {
   const { subscriber, publisher, topic } = await bus.scene(t);
   await terminal.rtm(`sub pause ${subscriber.token} ${asRoot()}`);
@@ -118,6 +128,14 @@ test('token limit replaces the topics that a client may use', async () => {
   assert.match((await terminal.rtm(`token limit nobody ${asRoot()}`)).stderr, /^client_not_found: /);
 });
 
+test('token del removes what is left of a client whose removal was cut off', async (t) => {
+  const { subscriber } = await bus.scene(t);
+  await bus.store.run('remove_client', { token: subscriber.token });
+  const again = await terminal.rtm(`token del ${subscriber.token} ${asRoot()}`);
+  assert.match(again.stderr, /^client_not_found: no client has the token /);
+  assert.equal(await bus.store.redis.sismember(bus.store.keys.subscribers(), subscriber.token), 0);
+});
+
 test('token add limits a new client at once', async () => {
   const add = `token add narrow --publish orders,shop_* --subscribe - --json ${asRoot()}`;
   const { stdout } = await terminal.rtm(add);
@@ -176,4 +194,14 @@ test('token add and secret rotate say what may have been done if the answer is l
     rotated.stderr,
     /^no_connection: .*; the secret may have been replaced: see secret_at in rtm token/,
   );
+});
+
+test('token add writes what may have been done behind what the bus says', async (t) => {
+  const web = createServer((_, response) => {
+    response.writeHead(503, { 'content-type': 'application/problem+json' });
+    response.end('{"code":"storage_unavailable","title":"The storage","detail":"It may be stored."}');
+  });
+  t.after(() => web.close());
+  const added = await terminal.rtm(`token add shop -b 127.0.0.1:${await listenLocally(web)} -t x`);
+  assert.match(added.stderr, /^storage_unavailable: It may be stored; the client may have been created,/);
 });
