@@ -30,8 +30,12 @@ async function* pieces<T, Shown>(
 ): AsyncGenerator<string> {
   let before = '[';
   for await (const chunk of chunksOf(all, size)) {
-    yield before + JSON.stringify(await show(chunk)).slice(1, -1);
+    const shown = await show(chunk);
+    // Nothing is shown of entries that have been removed meanwhile, or cannot be read.
+    if (shown.length === 0) continue;
+    yield before + JSON.stringify(shown).slice(1, -1);
     before = ',';
   }
+  if (before === '[') yield before;
   yield ']';
 }

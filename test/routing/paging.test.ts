@@ -29,6 +29,24 @@ describe('pages of a listing', () => {
   const api = new Api();
   beforeEach(() => api.reset());
 
+  test('are JSON also if entries at the end or at the start, or all, can no longer be read', async () => {
+    const event = { type: 'noop', url: 'https://app.example.com/1' };
+    const body = JSON.stringify({ topic: 'reports', event, schedule: { every: 60_000 } });
+    const names = ['a', 'b', 'c', 'd', 'e'];
+    for (const name of names) await api.call('PUT', `/triggers/${name}`, { as: 'pub', body });
+    const { redis, keys } = api.store;
+    const definitions = keys.triggers_of(await api.token('pub'));
+    const listed = async () =>
+      JSON.parse((await api.call('GET', '/triggers', { as: 'pub' })).text).map((each: Entry) => each.name);
+    const e = await redis.hget(definitions, 'e');
+    await redis.hset(definitions, 'e', 'unreadable');
+    assert.deepEqual(await listed(), ['a', 'b', 'c', 'd']);
+    for (const name of names) await redis.hset(definitions, name, 'unreadable');
+    assert.deepEqual(await listed(), []);
+    await redis.hset(definitions, 'e', e ?? '');
+    assert.deepEqual(await listed(), ['e']);
+  });
+
   test('have together what the whole has, in its order', async () => {
     await subscribe(api, 'eve', 'bob', 'dan', 'cat', 'ann');
     await publish(api, 'cherries', 'apples', 'dates', 'bananas');
