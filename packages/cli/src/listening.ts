@@ -7,7 +7,7 @@ import { ProblemError, type Routemaster, type RoutemasterError } from '@routemas
 import { createReceiver, type Delivery, MemoryStore, type ReceivedEvent } from '@routemaster/receiver';
 import { type Call, Failure, numberOption, textOption, UsageError } from './command.ts';
 import { jsonText, parseJson } from './long_numbers.ts';
-import { type Subscription, subscriptionOf, withoutPublisher } from './subscriptions.ts';
+import { hintOnTopics, type Subscription, subscriptionOf } from './subscriptions.ts';
 import { eventLine } from './tables.ts';
 import { adviseIfPerhapsDone, causeOf, withAdvice } from './unanswered.ts';
 
@@ -72,8 +72,7 @@ export async function listen(call: Call): Promise<void> {
     const given = textOption(call, 'callback');
     const callback = given ?? `http://127.0.0.1:${port}/`;
     const interrupted = call.interruption();
-    // `withoutPublisher` is called before the client subscribes: if it fails, no subscription is left behind.
-    const hint = await withoutPublisher(bus, call.args);
+    const hint = await hintOnTopics(bus, call.args);
     const subscribing = bus.subscribe({ topics: call.args, callback, uuid, timeout: 0 });
     const chosen = given === undefined ? callback : undefined;
     await subscribing.catch(adviseIfPerhapsDone(MAY_BE_LEFT)).catch(adviseOnCallback(chosen));

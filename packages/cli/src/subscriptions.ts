@@ -50,17 +50,26 @@ export async function subscriptionOf(
 export async function withoutPublisher(
   bus: Routemaster,
   topics: readonly string[],
+  options: CallOptions = {},
 ): Promise<string | undefined> {
   const missing = new Set(topics);
-  for await (const { name, publisher } of bus.topics({ limit: 1000 })) {
+  for await (const { name, publisher } of bus.topics({ limit: 1000, ...options })) {
     if (publisher !== null) missing.delete(name);
   }
   if (missing.size === 0) return undefined;
   return `nobody has published to ${[...missing].join(', ')} yet; rtm topic list shows all topics`;
 }
 
-/** Time within which a bus must say whether a topic has subscribers. It is short, because the answer is only a hint. */
+/** Time within which a bus must answer what is asked for a hint only. */
 const HINT_TIMEOUT_MS = 2000;
+
+/**
+ * Returns the same as `withoutPublisher`, as a hint: returns undefined if the bus does not answer. For example, it lists
+ * no topics while a partition is away.
+ */
+export function hintOnTopics(bus: Routemaster, topics: readonly string[]): Promise<string | undefined> {
+  return withoutPublisher(bus, topics, { timeoutMs: HINT_TIMEOUT_MS }).catch(() => undefined);
+}
 
 /**
  * Prints a note if nobody subscribes to the topic, for example because its name is misspelt. The note is only a hint:

@@ -117,3 +117,25 @@ test('tail refuses what it cannot watch, and leads a client to listen', async ()
   assert.match(tooMany.stderr, /^bad_usage: At most 20 topics; /);
   assert.equal(tooMany.status, 1);
 });
+
+test('tail and listen go on without a hint if the bus lists no topics, as while a partition is away', async (t) => {
+  let looks = 0;
+  const web = createServer(({ url = '' }, response) => {
+    if (url.startsWith('/tail')) looks++;
+    const status = url.startsWith('/topics') ? 503 : url.startsWith('/tail') ? 200 : 204;
+    response.writeHead(status, { 'content-type': 'application/json' });
+    response.end(status === 200 ? '[]' : '');
+  });
+  t.after(() => web.close());
+  const at = `-b 127.0.0.1:${await listenLocally(web)} -t shop`;
+  const { tailing, stderr } = tail(t, `orders ${at}`);
+  const listening = terminal.start(`listen orders --port 0 ${at}`.split(' '));
+  t.after(() => listening.kill('SIGKILL'));
+  let heard = '';
+  listening.stderr.on('data', (text) => (heard += text));
+  await until(() => looks > 1 && heard.includes('listening to orders'));
+  for (const each of [tailing, listening]) {
+    each.kill('SIGINT');
+    assert.deepEqual(await once(each, 'close'), [0, null], stderr() + heard);
+  }
+});
