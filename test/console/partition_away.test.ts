@@ -81,6 +81,21 @@ describe('while a partition is away', () => {
     assert.equal((await api.call('DELETE', `/dead_letters/${letter}`, { as: 'root' })).status, 204);
   });
 
+  test('a trigger elsewhere is shown and fired', async () => {
+    const event = { type: 'noop', url: 'https://e.example/1' };
+    const topic = nameIn(partitions, LAST, 'reports');
+    const body = JSON.stringify({ topic, event, schedule: { every: 60_000 } });
+    const put = await api.call('PUT', '/triggers/nightly', { as: 'pub', body });
+    assert.equal(put.status, 201, put.text);
+    await goesAway();
+    assert.equal((await api.call('GET', '/triggers/nightly', { as: 'pub' })).status, 200);
+    assert.equal((await api.call('POST', '/triggers/nightly/fire', { as: 'pub' })).status, 200);
+    const unknown = await api.call('GET', '/triggers/unknown', { as: 'pub' });
+    assert.equal(problemIn(unknown).code, 'storage_unavailable');
+    await comesBack();
+    await api.call('DELETE', `/api_tokens/${await api.token('pub')}`, { as: 'root' });
+  });
+
   test('a purge that runs can be stopped in the others', async () => {
     const bulks = new Bulks(partitions);
     await bulks.begin(OWNER, 'purge', { tokens: undefined });

@@ -4,7 +4,7 @@ import type { Config } from '../../config.ts';
 import { uid } from '../../ids.ts';
 import type { Arguments, Reply } from '../../store/contracts.ts';
 import type { Partition } from '../../store/partition.ts';
-import type { Partitions } from '../../store/partitions.ts';
+import { firstFound, type Partitions } from '../../store/partitions.ts';
 import { msOf } from '../../store/replies.ts';
 import { type Definition, definitionText, revisionOf } from './definition.ts';
 import { finishMove } from './moving_trigger.ts';
@@ -53,19 +53,25 @@ export class Triggers {
     this.#limits = limits;
   }
 
+  /** Finds a trigger, also while another partition cannot be reached. */
   async find(trigger: TriggerName): Promise<Omit<Found, 'partition'>> {
-    const found = await this.#lookUp(trigger);
-    return found.find(({ stored }) => stored) ?? (found[0] as Found);
+    const looking = this.#lookUp(trigger);
+    await Promise.allSettled(looking);
+    const found = await firstFound(looking, async (each) => {
+      const { stored, nowMs } = await each;
+      return stored && { stored, nowMs };
+    });
+    return found ?? (looking[0] as Promise<Found>);
   }
 
-  #lookUp(trigger: TriggerName): Promise<Found[]> {
-    const found = this.#partitions.all.map(async (partition) => {
+  /** Looks for a trigger in all partitions at the same time. */
+  #lookUp(trigger: TriggerName): Promise<Found>[] {
+    return this.#partitions.all.map(async (partition) => {
       const [time, [stored]] = await partition.command((redis, keys) =>
         Promise.all([redis.time(), readAll(redis, keys, [trigger])]),
       );
       return { partition, nowMs: msOf(time), stored };
     });
-    return Promise.all(found);
   }
 
   /**
@@ -140,7 +146,7 @@ export class Triggers {
    */
   async #keepOne(trigger: TriggerName, home: Partition): Promise<Found> {
     for (;;) {
-      const found = await this.#lookUp(trigger);
+      const found = await Promise.all(this.#lookUp(trigger));
       const there = found.filter(({ stored }) => stored);
       const moving = there.find(({ stored }) => stored?.state.moving);
       if (moving && (await this.#finishMove(trigger, moving.partition))) continue;
