@@ -48,9 +48,17 @@ export function topLines(report: BusReport, url: string, width: number): string[
     topics.length === 0
       ? []
       : ['busiest topics', ...topics.map((each) => `${each.topic} ${rate(each.published_rate)}/s`)],
-    partitions_away.length === 0 ? [] : [partitionsAwayText(partitions_away), 'their figures are missing'],
+    partitions_away.length === 0 ? [] : [partitionsAwayText(partitions_away), missingText(partitions_away)],
   ];
   return [...heads.flatMap((items) => wrapped(items, width)), '', ...fittingTable(report.subscribers, width)];
+}
+
+/**
+ * Says which figures are missing. While partition 0, which knows the clients, cannot be reached, the bus leaves out the
+ * figures of all subscribers. Sums such as the queued events are then 0.
+ */
+function missingText(away: readonly number[]): string {
+  return `their figures${away.includes(0) ? ', and those of all subscribers,' : ''} are missing`;
 }
 
 function wrapped(items: readonly string[], width: number): string[] {

@@ -181,6 +181,10 @@ test('top says which partitions are away, as their figures are missing', () => {
     const text = [[0, 1, 3].map(up(1)), away.map(up(0))].flat().join('');
     return reportOf({ atMs: 0, figures: readFigures(text) });
   };
+  assert.match(
+    topLines(shown(0), 'https://bus.example.com', 120).join('\n'),
+    /^partition 0 cannot be reached {2}their figures, and those of all subscribers, are missing$/m,
+  );
   const report = shown(10, 2);
   assert.deepEqual(report.partitions_away, [2, 10]);
   assert.deepEqual(topLines(report, 'https://bus.example.com', 80).slice(3, 5), [
