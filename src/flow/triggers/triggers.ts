@@ -55,13 +55,25 @@ export class Triggers {
 
   /** Finds a trigger, also while another partition cannot be reached. */
   async find(trigger: TriggerName): Promise<Omit<Found, 'partition'>> {
-    const looking = this.#lookUp(trigger);
-    await Promise.allSettled(looking);
-    const found = await firstFound(looking, async (each) => {
-      const { stored, nowMs } = await each;
-      return stored && { stored, nowMs };
-    });
-    return found ?? (looking[0] as Promise<Found>);
+    const find = async () => {
+      const looking = this.#lookUp(trigger);
+      await Promise.allSettled(looking);
+      const found = await firstFound(looking, async (each) => {
+        const { stored, nowMs } = await each;
+        return stored && { stored, nowMs };
+      });
+      return found ?? (looking[0] as Promise<Found>);
+    };
+    const found = await find();
+    return found.stored || !this.#mayMove ? found : find();
+  }
+
+  /**
+   * True if there are several partitions. A look may then miss a trigger that is moved meanwhile: it asks the new
+   * partition before the trigger arrives, and the old one after it has left. So who finds nothing looks again.
+   */
+  get #mayMove(): boolean {
+    return this.#partitions.all.length > 1;
   }
 
   /** Looks for a trigger in all partitions at the same time. */
@@ -145,9 +157,10 @@ export class Triggers {
    * - Otherwise the trigger stays in the first partition, and this function removes it from the others.
    */
   async #keepOne(trigger: TriggerName, home: Partition): Promise<Found> {
-    for (;;) {
+    for (let looks = 1; ; looks++) {
       const found = await Promise.all(this.#lookUp(trigger));
       const there = found.filter(({ stored }) => stored);
+      if (there.length === 0 && looks === 1 && this.#mayMove) continue;
       const moving = there.find(({ stored }) => stored?.state.moving);
       if (moving && (await this.#finishMove(trigger, moving.partition))) continue;
       const [kept = found[home.index] as Found, ...others] = there;

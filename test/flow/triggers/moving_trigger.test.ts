@@ -230,3 +230,34 @@ async function replicaOf({ redis, prefix }: Partition): Promise<() => Promise<vo
     for (const [key, copy] of copied) await redis.restore(key, 0, copy);
   };
 }
+
+describe('a trigger that is moved while it is looked for', () => {
+  /** Returns triggers whose first look at the partition `from` comes only after the trigger has moved to `to`. */
+  const looking = (from: number, to: number) => {
+    let moved: Promise<unknown> | undefined;
+    const [first, ...others] = scene.partitions.all.map((partition, index) => {
+      const command: Partition['command'] = async (...args) => {
+        moved ??= scene.put(to);
+        await moved;
+        return partition.command(...args);
+      };
+      return index === from ? Object.create(partition, { command: { value: command } }) : partition;
+    }) as [Partition, ...Partition[]];
+    return new Triggers(new Partitions(first, ...others), LIMITS);
+  };
+
+  for (const [from, to] of [
+    [0, 2],
+    [2, 0],
+  ] as const)
+    test(`is found, and not made anew (from ${from} to ${to})`, async () => {
+      await scene.put(from, { due: { nextMs: AHEAD } });
+      assert.ok((await looking(from, to).find(TRIGGER)).stored);
+      await scene.put(from);
+      const topic = scene.topics[1] as string;
+      const put = { isFixed: true, topic };
+      const outcome = await looking(from, to).put(TRIGGER, put, () => wanted(topic));
+      assert.equal(outcome, 'changed');
+      assert.deepEqual(await scene.dueTimes(), [[1, String(AHEAD)]]);
+    });
+});
