@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
+import { connect as connectSocket, type Socket } from 'node:net';
+import { describe, type TestContext, test } from 'node:test';
 import { capturedLog } from '../../harness/captured_log.ts';
 import { PrivateCluster } from '../../harness/redis/private_cluster.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
@@ -8,7 +9,7 @@ import { until } from '../../harness/until.ts';
 import { clock } from '../../src/clock.ts';
 import { measureShortage } from '../../src/maintenance/shortage.ts';
 import { connect } from '../../src/store/connection.ts';
-import { readMemory } from '../../src/store/memory.ts';
+import { infoNumber, readMemory } from '../../src/store/memory.ts';
 import { Partition } from '../../src/store/partition.ts';
 import { Partitions } from '../../src/store/partitions.ts';
 import { autodropScene, MB, SETTINGS } from './autodrop_scene.ts';
@@ -135,6 +136,55 @@ describe('if other data fills Redis', () => {
     await redis.store.redis.del(Array.from({ length: 99 }, (_, i) => `other${i}`));
     assert.deepEqual(await running, { lines: [], counted: {}, removed: {} });
     assert.equal((await bus.state()).index.length, 2);
+  });
+
+  describe('for a moment only, and batches fill it too,', () => {
+    /** Fills Redis with batches. Returns their number, and a partition that holds large replies at some looks. */
+    async function busy(t: TestContext, mb: number, fromLook: number) {
+      const { redis: commands } = redis.store;
+      await commands.set('other', 'x'.repeat(80_000));
+      await fill();
+      const used = async () => infoNumber(await commands.info('memory'), 'used_memory');
+      const readers: Socket[] = [];
+      t.after(() => readers.map((each) => each.destroy()));
+      /** Makes replies wait for a client that does not read them. */
+      const holdReplies = async () => {
+        const before = await used();
+        const reader = connectSocket(redis.redis.socketPath ?? '').pause();
+        readers.push(reader);
+        reader.write('GET other\r\n'.repeat(mb * 13));
+        await until(async () => (await used()) > before + (mb - 1) * MB);
+      };
+      let looks = 0;
+      const partition = Object.create(redis.store, {
+        command: {
+          value: async (...args: Parameters<Partition['command']>) => {
+            looks++;
+            // Two looks find that a shortage lasts. The fifth decides what to drop, when no records are left.
+            if (looks >= fromLook && looks <= 5) await holdReplies();
+            return redis.store.command(...args);
+          },
+        },
+        run: { value: (...args: Parameters<Partition['run']>) => redis.store.run(...args) },
+      }) as Partition;
+      return { partition, queued: (await bus.state()).index.length };
+    }
+
+    for (const mb of [8, 16])
+      test(`with ${mb} MB, autodrop drops no more and no fewer batches than without`, async (t) => {
+        const { partition, queued } = await busy(t, mb, 3);
+        const { lines } = await run(undefined, 1, partition);
+        assert.deepEqual(complaints(lines), []);
+        const dropped = queued - (await bus.state()).index.length;
+        assert.ok(dropped > queued / 10 && dropped < queued / 4, `${dropped} of ${queued} batches`);
+      });
+
+    test('with 16 MB at each look, autodrop drops batches when it runs again, if not at once', async (t) => {
+      const { partition, queued } = await busy(t, 16, 1);
+      const { lines } = await run(undefined, 2, partition);
+      assert.deepEqual(complaints(lines), []);
+      assert.ok((await bus.state()).index.length < queued);
+    });
   });
 
   test('beyond the low mark, batches keep half of the room up to the high mark', async () => {
