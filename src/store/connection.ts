@@ -84,7 +84,14 @@ export function connectOne(url: string, log: Log, tls = WELL_KNOWN): Redis {
   const redis = text === undefined ? new Redis(all) : new Redis(text, all);
   let told: string | undefined;
   let wasReady = false;
+  let failedSentinels = 0;
+  redis.on('sentinelError', () => failedSentinels++);
   redis.on('error', (error: Error & { command?: { name: string } }) => {
+    // ioredis asks another sentinel for each connection. When it has asked the last one, it reports this error, whether
+    // or not the sentinels have answered, and begins again with the first.
+    const isLastSentinel = error.message.startsWith('All sentinels are unreachable');
+    if (isLastSentinel && failedSentinels < (where.sentinels?.length ?? 0)) return;
+    if (!isLastSentinel) failedSentinels = 0;
     // If Redis refuses SELECT, ioredis would go on in database 0, which may belong to another bus. So
     // `disconnect(true)` closes the connection, and lets ioredis connect and send SELECT again.
     if (error.command?.name === 'select') redis.disconnect(true);
@@ -101,6 +108,7 @@ export function connectOne(url: string, log: Log, tls = WELL_KNOWN): Redis {
     if (told !== undefined) log.info('Redis is back');
     told = undefined;
     wasReady = true;
+    failedSentinels = 0;
   });
   return redis;
 }

@@ -106,6 +106,27 @@ describe('redis+sentinel://', () => {
     assert.notEqual(wary.status, 'ready');
   });
 
+  test('the log says that all sentinels are unreachable only if they are', async (t) => {
+    const redis = await PrivateRedis.during(t, { port: 0 });
+    const watched = { name: 'shop', port: Number(new URL(redis.url).port), downAfterMs: 1000, quorum: 1 };
+    const sentinel = await Sentinel.start(watched);
+    t.after(() => sentinel.stop());
+    const recorded = capturedLog();
+    const store = new Partition(connectOne(`redis+sentinel://127.0.0.1:${sentinel.port}/shop`, recorded.log));
+    t.after(() => store.redis.disconnect());
+    for (const times of [1, 2]) {
+      await until(() => store.connections === times, { what: 'it has connected' });
+      await callRedis(redis.url, 'CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+    }
+    await until(() => store.connections === 3, { what: 'it has connected again' });
+    assert.deepEqual(recorded.lines, []);
+    await sentinel.stop();
+    await callRedis(redis.url, 'CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+    await until(() =>
+      recorded.lines.some(({ reason }) => /All sentinels are unreachable/.test(String(reason))),
+    );
+  });
+
   test('all connections follow the master, after a crash and after an orderly failover', async (t) => {
     const trio = await SentinelTrio.start({ replicas: 2 });
     t.after(() => trio.stop());
