@@ -65,39 +65,46 @@ export class Autodrop {
   }
 
   async run(signal: AbortSignal): Promise<void> {
-    const { recorder, log } = this.#parts;
     let shortage = await this.#findShortage(signal);
     if (shortage && shortage.targetBytes === undefined) return this.#complain(shortage);
     if (shortage)
-      log.warn(
+      this.#parts.log.warn(
         { node: this.#parts.partition.master.address, ...shortage.memory, policy: this.#limits.dropPolicy },
         'Redis is short of memory; dropping the oldest dead letters and batches',
       );
+    while (shortage?.targetBytes !== undefined) {
+      const target: number = shortage.targetBytes;
+      const any = await this.#dropOnce(target, shortage, signal);
+      if (!any || signal.aborted) break;
+      // The plan was an estimate, so another measurement shows whether more must be dropped.
+      shortage = await this.#findShortage(signal, target);
+    }
+  }
+
+  /**
+   * Drops by one plan, and logs what was dropped. Returns false if it dropped nothing. Each plan has log lines of its
+   * own, because the job goes on as long as publishers fill Redis as fast as it drops.
+   */
+  async #dropOnce(target: number, shortage: Shortage, signal: AbortSignal): Promise<boolean> {
+    const { recorder, log } = this.#parts;
     const drops = new Map<string, Drops>();
     const delayed = new Map<string, number>();
     try {
-      while (shortage?.targetBytes !== undefined) {
-        let any = false;
-        for await (const dropped of this.#dropDownTo(shortage.targetBytes, shortage, signal)) {
-          const { subscriber, queued, events } = dropped;
-          if (queued > 0) recorder.removed(subscriber, queued);
-          recorder.autodropped(subscriber, events);
-          drops.set(subscriber, join(drops.get(subscriber), dropped));
-          any = true;
-        }
-        for await (const { topic, events } of this.#dropDelayed(shortage.targetBytes, shortage, signal)) {
-          recorder.delayedDropped(topic, events);
-          delayed.set(topic, events + (delayed.get(topic) ?? 0));
-          any = true;
-        }
-        if (!any || signal.aborted) break;
-        // The plan was an estimate, so another measurement shows whether more must be dropped.
-        shortage = await this.#findShortage(signal, shortage.targetBytes);
+      for await (const dropped of this.#dropDownTo(target, shortage, signal)) {
+        const { subscriber, queued, events } = dropped;
+        if (queued > 0) recorder.removed(subscriber, queued);
+        recorder.autodropped(subscriber, events);
+        drops.set(subscriber, join(drops.get(subscriber), dropped));
+      }
+      for await (const { topic, events } of this.#dropDelayed(target, shortage, signal)) {
+        recorder.delayedDropped(topic, events);
+        delayed.set(topic, events + (delayed.get(topic) ?? 0));
       }
     } finally {
       for (const [topic, events] of delayed) log.warn({ topic, events }, 'dropped delayed events');
       await this.#report(drops);
     }
+    return drops.size + delayed.size > 0;
   }
 
   /**
