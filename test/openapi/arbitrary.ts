@@ -1,4 +1,5 @@
 import fc from 'fast-check';
+import { anyUrl } from '../../harness/any_url.ts';
 import type { JsonSchema, OpenApiDocument, Operation, Parameter } from '../../src/openapi/openapi.ts';
 
 /** A request as a client might send it. */
@@ -53,10 +54,7 @@ function text({ pattern, maxLength, minLength }: JsonSchema): fc.Arbitrary<strin
   const lengths = { minLength: Number(minLength ?? 0), maxLength: Math.min(Number(maxLength ?? 20), 100) };
   if (pattern === undefined) return fc.string({ ...lengths, unit: 'grapheme' });
   const expression = new RegExp(pattern, 'u');
-  if (pattern.startsWith('^https'))
-    return fc
-      .webUrl({ validSchemes: ['https'], withQueryParameters: true })
-      .filter((url) => expression.test(url));
+  if (pattern.startsWith('^https')) return anyUrl.filter((url) => expression.test(url));
   return fc.stringMatching(new RegExp(pattern));
 }
 
