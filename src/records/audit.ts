@@ -8,7 +8,7 @@ import type { Answer, Call } from '../routing/route.ts';
 import type { Arguments } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 import { pairsOf } from '../store/replies.ts';
-import { auditedJobId } from './jobs.ts';
+import { auditedJobId } from './job_id.ts';
 
 /**
  * Maximum characters of a name in the audit. Ids of jobs and public names of joins can be longer, and are shortened.

@@ -9,8 +9,9 @@ import { parameters } from '../routing/query.ts';
 import { type Input, NO_CONTENT, NOTHING, ok, ROOT, type Route, route, WATCHERS } from '../routing/route.ts';
 import { oneOf } from '../routing/schemas.ts';
 import { packJob, QUEUES } from '../store/job.ts';
+import { jobId } from './job_id.ts';
 import { JOB_STATES } from './job_readers.ts';
-import { JOB, type Jobs, jobId, type ListedJob } from './jobs.ts';
+import { JOB, type Jobs, type ListedJob } from './jobs.ts';
 
 const QUERY = parameters({
   queue: oneOf(QUEUES).optional(),
