@@ -134,19 +134,19 @@ test('every accepted event arrives while workers are killed again and again', as
       accepted.push(...events.map((event) => event.url));
     }
   };
-  for (let round = 0; round < 3; round++) {
+  for (const answers of [true, false]) {
     const killed = new Promise<void>((resolve) => {
-      // The worker is killed in turns: before the answer, and after it but before it can have told Redis.
+      // The worker is killed in turns: after the answer but before it can have told Redis, and before the answer.
       receiver.answers(answer.status(204), answer.status(204), (response) => {
-        if (round % 2 === 0) answer.status(204)(response);
+        if (answers) answer.status(204)(response);
         resolve(bus.process('worker').kill());
       });
     });
-    const first = round * 400;
+    const first = accepted.length;
     await Promise.all([killed, ...[0, 100, 200, 300].map((n) => publish(first + n))]);
     await bus.start('worker');
   }
   await until(async () => (await queueOf(subscriber.token)) === 0);
-  assert.equal(accepted.length, 1200);
+  assert.equal(accepted.length, 800);
   assert.deepEqual(receiver.missing(accepted), []);
 });
