@@ -5,7 +5,7 @@ import { describe, test } from 'node:test';
 import type { TestPage } from '../../harness/browser/browser.ts';
 import { root as repository } from '../../harness/processes/command.ts';
 import { until } from '../../harness/until.ts';
-import { as, browser, bus, HOSTILE, letterId, PATHS, root, scene } from './visits.ts';
+import { as, browser, bus, HOSTILE, htmlFor, letterId, PATHS, root, scene, send } from './visits.ts';
 
 /** Returns the text at the foot of the page, which the style sheet shows while a part could not be refreshed. */
 const foot = ({ page }: TestPage) =>
@@ -76,16 +76,16 @@ describe('each page', () => {
 
   test('is told apart in the tabs of a browser, and tells times with their zone', async () => {
     const { publisher, subscriber, topic } = scene;
-    const visit = await as(root);
     for (const [path, title] of [
       [`topics/${topic}`, `Topic ${topic}`],
       [`subscribers/${subscriber.token}`, `Subscriber ${subscriber.token}`],
       [`triggers/nightly?client=${publisher.token}`, 'Trigger nightly'],
       [`joins/ready?client=${subscriber.token}`, 'Join ready'],
     ]) {
-      await visit.page.goto(`${bus.url}/console/${path}`);
-      assert.equal(await visit.page.title(), `${title} · Routemaster`);
+      const shown = /<title>(.*)<\/title>/.exec(await htmlFor(root, `/console/${path}`))?.[1];
+      assert.equal(shown, `${title} · Routemaster`);
     }
+    const visit = await as(root);
     await visit.page.emulateTimezone('Asia/Tokyo');
     await visit.page.goto(`${bus.url}/console/deliveries/${await letterId()}`);
     assert.match(await visit.page.$eval('time', (time) => time.title), /GMT\+9$/);
@@ -122,14 +122,14 @@ describe('each page', () => {
 
   test('names the release of the bus at its foot, but only after a login', async () => {
     const { version } = JSON.parse(readFileSync(join(repository, 'package.json'), 'utf8'));
-    const visit = await as(root);
-    for (const path of [...PATHS, '/console/topics/unknown']) {
-      await visit.page.goto(bus.url + path);
-      assert.equal(await visit.text('footer'), `Routemaster ${version}`, path);
-    }
-    const stranger = await browser.page();
-    await stranger.page.goto(`${bus.url}/console/login`);
-    assert.equal(await stranger.page.$('footer'), null);
+    const pages = [
+      ...PATHS.map((path) => htmlFor(root, path)),
+      htmlFor(root, '/console/topics/unknown', 404),
+    ];
+    for (const page of await Promise.all(pages))
+      assert.equal(/<footer>(.*)<\/footer>/.exec(page)?.[1], `Routemaster ${version}`);
+    const stranger = await send('/console/login', {});
+    assert.doesNotMatch(await stranger.text(), /<footer/);
   });
 
   test('of the API wraps its lines to paste and its tables', async () => {
