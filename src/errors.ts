@@ -169,7 +169,7 @@ export function ignoreFull(error: unknown): void {
   if (!(error instanceof StorageFull)) throw error;
 }
 
-/** Ignores an error that says that Redis cannot be reached, and throws any other. */
+/** Ignores an error that says that Redis is away, and throws any other. */
 export function ignoreUnavailable(error: unknown): undefined {
   if (!(error instanceof StorageUnavailable)) throw error;
 }

@@ -105,8 +105,8 @@ export class Partitions {
 
 /**
  * Calls `look` for each of `places`, one after the other, until it finds something, and resolves with that. A place is a
- * partition, or has one. Goes on with the next place if a partition cannot be reached. If nothing was found, resolves
- * with undefined, or throws the StorageUnavailable of such a partition, because it may have what is looked for.
+ * partition, or has one. Goes on with the next place if a partition is away. If nothing was found, resolves with
+ * undefined, or throws the StorageUnavailable of such a partition, because it may have what is looked for.
  */
 export async function firstFound<P, T>(
   places: readonly P[],

@@ -53,7 +53,7 @@ export class Triggers {
     this.#limits = limits;
   }
 
-  /** Finds a trigger, also while another partition cannot be reached. */
+  /** Finds a trigger, also while another partition is away. */
   async find(trigger: TriggerName): Promise<Omit<Found, 'partition'>> {
     const find = async () => {
       const looking = this.#lookUp(trigger);

@@ -183,7 +183,7 @@ test('top says which partitions are away, as their figures are missing', () => {
   };
   assert.match(
     topLines(shown(0), 'https://bus.example.com', 120).join('\n'),
-    /^partition 0 cannot be reached {2}their figures, and those of all subscribers, are missing$/m,
+    /^partition 0 is away {2}their figures, and those of all subscribers, are missing$/m,
   );
   const report = shown(10, 2);
   assert.deepEqual(report.partitions_away, [2, 10]);
