@@ -46,7 +46,8 @@ export class Attempts {
       this.lastFailure = outcome;
       this.hasUnknownEnd ||= mayBeDone(outcome);
       if (!isTransient(outcome) || (this.hasUnknownEnd && !isRepeatable)) throw outcome;
-      await rest(delayAfter(outcome, failures), signal);
+      const wait = isOfAll(outcome) ? sleepFor : rest;
+      await wait(delayAfter(outcome, failures), signal);
     }
   }
 }
@@ -56,7 +57,7 @@ interface Trying {
   request: Request;
   signal: AbortSignal;
   isRepeatable: boolean;
-  /** Waits before the next attempt. */
+  /** Waits before the next attempt, unless the bus would refuse other requests for the same reason. */
   rest?: typeof sleepFor;
 }
 
@@ -80,6 +81,14 @@ function isTransient(failure: Failure): boolean {
   // The bus answers `too_many_failures` (429) after many requests with wrong credentials. Another attempt would have
   // the same wrong credentials.
   return TRANSIENT.has(failure.status) && failure.code !== 'too_many_failures';
+}
+
+/**
+ * Returns true if the bus would refuse any other request too, because the client is over its rate, or the bus has too
+ * much to do.
+ */
+function isOfAll(failure: Failure): boolean {
+  return failure instanceof ProblemError && (failure.status === 429 || failure.code === 'overloaded');
 }
 
 function mayBeDone(failure: Failure): boolean {

@@ -122,6 +122,22 @@ test('requests that have waited for their next attempt are 16 at a time, as all 
   await publishes;
 });
 
+test('while the client is over its rate, or the bus has too much to do, requests that wait keep their places', async () => {
+  for (const [status, code] of [
+    [429, 'rate_limited'],
+    [503, 'overloaded'],
+  ] as const) {
+    const web = await ScriptedWeb.start();
+    const bus = web.client();
+    const topics = Array.from({ length: 20 }, (_, n) => `topic_${n}`);
+    web.answers(...Array.from({ length: 16 }, () => problem(status, code)));
+    await Promise.all(topics.map((topic) => bus.updated(topic, URL)));
+    const paths = web.requests.map(({ path }) => path);
+    assert.ok(paths.slice(0, 16).includes(paths[16] ?? ''), `${code}: ${paths[16]} was not sent before`);
+    assert.equal(paths.length, 16 + topics.length);
+  }
+});
+
 test('a call waits for a bus that is away', async () => {
   let resets = 0;
   const proxy = createTcpServer((socket) => {
