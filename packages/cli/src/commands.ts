@@ -235,7 +235,7 @@ export const COMMANDS: readonly Command[] = [
   {
     name: 'join show',
     args: ['NAME'],
-    options: { client: ofClient('join') },
+    options: { client: ofClient('join', 'root, viewer') },
     help: 'show a join of the client, and its oldest open keys',
     run: showJoin,
   },

@@ -1,15 +1,15 @@
 import { type Call, Failure, type Option, textOption } from './command.ts';
 
-/** The option `--client`, by which root and viewers say whose join or trigger they mean. */
-export const ofClient = (thing: string): Option => ({
+/** The option `--client`, by which `roles` say whose join or trigger they mean. */
+export const ofClient = (thing: string, roles = 'root'): Option => ({
   type: 'string',
   value: 'TOKEN',
-  help: `whose ${thing} (root)`,
+  help: `whose ${thing} (${roles})`,
 });
 
 /**
- * Calls the bus about a join or trigger, with the client of `--client`. If root gives none, throws an error that says
- * so in the words of rtm.
+ * Calls the bus about a join or trigger, with the client of `--client`. If root or a viewer gives none, throws an error
+ * that says so in the words of rtm.
  */
 export async function asked<Answer>(
   call: Call,
@@ -19,6 +19,6 @@ export async function asked<Answer>(
   const client = textOption(call, 'client');
   return ask({ client }).catch((error) => {
     if (client !== undefined || error.code !== 'bad_query') throw error;
-    throw new Failure(error.code, `root must say whose ${thing} it is: give --client TOKEN`);
+    throw new Failure(error.code, `say whose ${thing} it is: give --client TOKEN`);
   });
 }

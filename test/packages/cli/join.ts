@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { VIEWER_KEY } from '../../../harness/processes/bus_environment.ts';
 import { until } from '../../../harness/until.ts';
 import { asRoot, bus } from './shared_bus.ts';
 import { silent, terminal, write } from './shared_terminal.ts';
@@ -46,11 +47,13 @@ test('join puts, lists, shows and removes', async (t) => {
   await publish(packed, { order: 7 });
   await until(() => receiver.events.length === 1);
 
-  const [ofNobody, refused] = await Promise.all([
+  const [ofNobody, ofViewer, refused] = await Promise.all([
     terminal.rtm(`join show order ${asRoot()}`),
+    terminal.rtm(`join show order -b ${bus.url} -t ${VIEWER_KEY}`),
     terminal.rtm(`join put order {} ${options}`),
   ]);
-  assert.equal(ofNobody.stderr, 'bad_query: root must say whose join it is: give --client TOKEN\n');
+  assert.equal(ofNobody.stderr, 'bad_query: say whose join it is: give --client TOKEN\n');
+  assert.equal(ofViewer.stderr, ofNobody.stderr);
   assert.match(refused.stderr, /^bad_join: sources must be /);
   const wrong = await terminal.rtm(`join put order {a ${options}`);
   assert.match(wrong.stderr, /^bad_usage: The second argument is not JSON: /);

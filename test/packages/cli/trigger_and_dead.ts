@@ -37,7 +37,7 @@ test('trigger lists and fires', async (t) => {
   assert.equal(receiver.urls[0], event.url);
   assert.match((await terminal.rtm(`trigger fire nothing ${options}`)).stderr, /^trigger_not_found: /);
   const ofNobody = await terminal.rtm(`trigger fire daily ${asRoot()}`);
-  assert.equal(ofNobody.stderr, 'bad_query: root must say whose trigger it is: give --client TOKEN\n');
+  assert.equal(ofNobody.stderr, 'bad_query: say whose trigger it is: give --client TOKEN\n');
   const byRoot = await terminal.rtm(`trigger fire daily --client ${token} ${asRoot()}`);
   await until(() => receiver.events.length === 2);
   assert.deepEqual(byRoot, { ...silent, stdout: `${receiver.events[1]?.id}\n` });
