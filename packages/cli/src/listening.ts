@@ -72,7 +72,7 @@ export async function listen(call: Call): Promise<void> {
     const given = textOption(call, 'callback');
     const callback = given ?? `http://127.0.0.1:${port}/`;
     const interrupted = call.interruption();
-    const hint = await hintOnTopics(bus, call.args);
+    const hint = await hintOnTopics(call, call.args);
     const subscribing = bus.subscribe({ topics: call.args, callback, uuid, timeout: 0 });
     const chosen = given === undefined ? callback : undefined;
     await subscribing.catch(adviseIfPerhapsDone(MAY_BE_LEFT)).catch(adviseOnCallback(chosen));

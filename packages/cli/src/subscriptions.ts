@@ -50,10 +50,9 @@ export async function subscriptionOf(
 export async function withoutPublisher(
   bus: Routemaster,
   topics: readonly string[],
-  options: CallOptions = {},
 ): Promise<string | undefined> {
   const missing = new Set(topics);
-  for await (const { name, publisher } of bus.topics({ limit: 1000, ...options })) {
+  for await (const { name, publisher } of bus.topics({ limit: 1000 })) {
     if (publisher !== null) missing.delete(name);
   }
   if (missing.size === 0) return undefined;
@@ -65,10 +64,12 @@ const HINT_TIMEOUT_MS = 2000;
 
 /**
  * Returns the same as `withoutPublisher`, as a hint: returns undefined if the bus does not answer. For example, it lists
- * no topics while a partition is away.
+ * no topics while a partition is away. The user is not told that this call is repeated, because the command goes on
+ * without it.
  */
-export function hintOnTopics(bus: Routemaster, topics: readonly string[]): Promise<string | undefined> {
-  return withoutPublisher(bus, topics, { timeoutMs: HINT_TIMEOUT_MS }).catch(() => undefined);
+export function hintOnTopics(call: Call, topics: readonly string[]): Promise<string | undefined> {
+  const bus = call.connect({ timeoutMs: HINT_TIMEOUT_MS, isQuiet: true });
+  return withoutPublisher(bus, topics).catch(() => undefined);
 }
 
 /**

@@ -55,7 +55,7 @@ export async function tail(call: Call): Promise<void> {
     const which =
       'of each second and web process, the first 25 events, but none of triggers, joins and delays';
     call.note(`watching ${what}: ${which}; Ctrl-C ends`);
-    const hint = topics.length === 0 ? undefined : await hintOnTopics(bus, topics);
+    const hint = topics.length === 0 ? undefined : await hintOnTopics(call, topics);
     if (hint !== undefined) call.note(hint);
     while (await sleep(LOOK_EVERY_MS, true, { signal: interrupted }).catch(() => false)) await lookAtAll();
   } catch (error) {
