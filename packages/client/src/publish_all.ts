@@ -86,8 +86,8 @@ export async function publishAll<Event>(
 }
 
 /**
- * Throws TypeError for what has no events to read, such as a single event, a text, or a generator function that was not
- * called. In JavaScript, no compiler finds this.
+ * Throws TypeError for a value without events to read, such as a single event, a text, or a generator function that was
+ * not called. In JavaScript, no compiler finds this.
  */
 function refuseNoIterable(events: unknown): void {
   const isObject = typeof events === 'object' && events !== null;

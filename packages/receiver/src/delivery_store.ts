@@ -36,8 +36,8 @@ const DEFAULT_CLAIM_MS = 60_000;
 const DEFAULT_MAX = 100_000;
 
 /**
- * Throws RangeError for what is not a number above 0, such as NaN, with which a store would forget each delivery at
- * once.
+ * Throws RangeError for a value that is not a number above 0. With NaN, for example, a store would forget each delivery
+ * at once.
  */
 export function refuseWrongNumber(name: string, value: unknown): void {
   if (typeof value !== 'number' || !(value > 0))
@@ -96,7 +96,7 @@ export class MemoryStore implements DeliveryStore {
  */
 export type SendCommand = (...command: [string, ...string[]]) => Promise<unknown>;
 
-/** Throws TypeError for what cannot send commands, such as a client of Redis instead of a function that calls it. */
+/** Throws TypeError for a value that cannot send commands, such as a client of Redis, not a function that calls it. */
 export function refuseNoSender(send: unknown): void {
   if (typeof send !== 'function')
     throw new TypeError('give a function that sends a command: (...command) => redis.call(...command)');

@@ -91,7 +91,7 @@ document.addEventListener('submit', (event) => {
   if (event.timeStamp - sentAt.get(event.target) < SECOND_CLICK_MS) event.preventDefault();
   else sentAt.set(event.target, event.timeStamp);
 });
-// Whoever has gone back to the page may send the form again.
+// After going back to the page, a person may send the form again at once.
 window.addEventListener('pageshow', ({ persisted }) => {
   if (persisted) sentAt = new WeakMap();
 });
