@@ -43,7 +43,7 @@ import type { Call } from '../../src/routing/route.ts';
 import { packJob } from '../../src/store/job.ts';
 import { Listener } from '../../src/store/listener.ts';
 import { Partition } from '../../src/store/partition.ts';
-import { Partitions } from '../../src/store/partitions.ts';
+import { firstFound, Partitions } from '../../src/store/partitions.ts';
 import { Wakeups } from '../../src/store/wakeups.ts';
 import { Topics } from '../../src/subscribing/topic.ts';
 import { TopicMarks } from '../../src/subscribing/topic_marks.ts';
@@ -414,6 +414,15 @@ test('without names only numbers of subscribers are shown, whose tokens may be c
   assert.doesNotMatch(JSON.stringify(figures.map(({ name, tags }) => [name, tags])), /bob|subscriber\.queue/);
   const paused = figures.find(({ name, tags }) => name === 'subscribers.paused' && tags.by === 'operator');
   assert.equal(paused?.value, 1);
+});
+
+test('what may be in any partition is looked for in all at once, since each that hangs takes 5 s', async () => {
+  const asked: string[] = [];
+  const found = firstFound(['hangs', 'hangs too', 'has it'], async (place) => {
+    asked.push(place);
+  });
+  assert.deepEqual(asked, ['hangs', 'hangs too', 'has it']);
+  assert.equal(await found, undefined);
 });
 
 test('a job is named with its partition, since several may have it', async () => {

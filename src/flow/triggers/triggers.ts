@@ -54,18 +54,13 @@ export class Triggers {
   }
 
   /** Finds a trigger, also while another partition is away. */
-  async find(trigger: TriggerName): Promise<Omit<Found, 'partition'>> {
-    const find = async () => {
-      const looking = this.#lookUp(trigger);
-      await Promise.allSettled(looking);
-      const found = await firstFound(looking, async (each) => {
-        const { stored, nowMs } = await each;
-        return stored && { stored, nowMs };
+  async find(trigger: TriggerName): Promise<{ nowMs: number; stored: StoredTrigger } | undefined> {
+    const find = () =>
+      firstFound(this.#partitions.all, async (partition) => {
+        const { nowMs, stored } = await this.#lookIn(partition, trigger);
+        return stored && { nowMs, stored };
       });
-      return found ?? (looking[0] as Promise<Found>);
-    };
-    const found = await find();
-    return found.stored || !this.#mayMove ? found : find();
+    return (await find()) ?? (this.#mayMove ? find() : undefined);
   }
 
   /**
@@ -76,14 +71,11 @@ export class Triggers {
     return this.#partitions.all.length > 1;
   }
 
-  /** Looks for a trigger in all partitions at the same time. */
-  #lookUp(trigger: TriggerName): Promise<Found>[] {
-    return this.#partitions.all.map(async (partition) => {
-      const [time, [stored]] = await partition.command((redis, keys) =>
-        Promise.all([redis.time(), readAll(redis, keys, [trigger])]),
-      );
-      return { partition, nowMs: msOf(time), stored };
-    });
+  async #lookIn(partition: Partition, trigger: TriggerName): Promise<Found> {
+    const [time, [stored]] = await partition.command((redis, keys) =>
+      Promise.all([redis.time(), readAll(redis, keys, [trigger])]),
+    );
+    return { partition, nowMs: msOf(time), stored };
   }
 
   /**
@@ -158,7 +150,7 @@ export class Triggers {
    */
   async #keepOne(trigger: TriggerName, home: Partition): Promise<Found> {
     for (let looks = 1; ; looks++) {
-      const found = await Promise.all(this.#lookUp(trigger));
+      const found = await Promise.all(this.#partitions.all.map((each) => this.#lookIn(each, trigger)));
       const there = found.filter(({ stored }) => stored);
       if (there.length === 0 && looks === 1 && this.#mayMove) continue;
       const moving = there.find(({ stored }) => stored?.state.moving);

@@ -96,9 +96,9 @@ export function triggersApi(parts: TriggersParts): Route[] {
   };
 
   const find = async (trigger: TriggerName, priceInCalls = 0) => {
-    const { nowMs, stored } = await triggers.find(trigger);
-    if (!stored) throw notFound(trigger.name, priceInCalls);
-    return { nowMs, stored };
+    const found = await triggers.find(trigger);
+    if (!found) throw notFound(trigger.name, priceInCalls);
+    return found;
   };
 
   const actor = async (caller: ChangingCaller, query: Whose) => {

@@ -55,9 +55,9 @@ export class TriggerScene {
   }
 
   async found() {
-    const { stored } = await this.triggers.find(TRIGGER);
-    assert.ok(stored);
-    return { ...reportOf(stored), text: stored.text };
+    const found = await this.triggers.find(TRIGGER);
+    assert.ok(found);
+    return { ...reportOf(found.stored), text: found.stored.text };
   }
 
   /** Returns when the trigger is due, in each partition that has it. */
