@@ -135,15 +135,16 @@ export class Authentication {
     recorder.authenticationFailed(reason as FailureReason);
     if ((await failures.count(sourceOf(address))) <= MAX_FAILURES)
       return log.info({ ...line, ...(client && { client }) }, 'authentication failed');
+    // A `stale` request has the right secret, but repeats a count (`nc`) of its nonce. A client without a secret has
+    // the right token, but chose Digest. So these get a new challenge, however often their address has failed.
+    if (stale || reason === 'no_secret') return;
     recorder.authenticationSlowed();
     const leftMs = failures.leftMs();
     if (clock.monotonicMs() >= this.#reportAgainAtMs) {
       this.#reportAgainAtMs = clock.monotonicMs() + leftMs;
       log.warn(line, 'too many failures from an address; refused with 429, and not logged');
     }
-    // A `stale` request has the right secret, but repeats a count (`nc`) of its nonce. A client without a secret has
-    // the right token, but chose Digest. So these get a new challenge, however often their address has failed.
-    if (!stale && reason !== 'no_secret') throw tooManyFailures(leftMs);
+    throw tooManyFailures(leftMs);
   }
 
   async #unauthenticated(roles: readonly Role[], refusal: Refusal | undefined): Promise<BusError> {

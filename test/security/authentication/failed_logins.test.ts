@@ -100,6 +100,8 @@ describe('failures of an address', () => {
       );
       assert.deepEqual([refused.status, refused.challenges.length], [401, 1]);
     }
+    const slowed = failures.filter((reason) => reason === 'slowed').length;
+    assert.equal(slowed, 2, 'those that were answered 429, and no others');
   });
 
   test('are counted over all processes, separately for each address', async () => {
