@@ -169,12 +169,12 @@ export function apiTokensApi({ authentication, dialect, ...parts }: ApiTokensPar
         // The subscriber and the joins are removed even if the client is already gone: an earlier call may have failed
         // half-way.
         await clients.remove(token);
-        const leave = async () => {
-          await subscribers.remove(token);
+        const removeJoins = async () => {
           for (const join of await joins.tokens(token)) await subscribers.remove(join);
         };
-        // While a partition is away, the others still do their part.
-        const outcomes = await Promise.allSettled([clients.removeCopies(token), leave()]);
+        // While a partition is away, the others still do their part. The subscriber stays if a topic of it is there.
+        const removing = [clients.removeCopies(token), subscribers.remove(token), removeJoins()];
+        const outcomes = await Promise.allSettled(removing);
         for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason;
         return NO_CONTENT;
       },

@@ -5,6 +5,7 @@ import { ROOT_KEY } from '../../harness/processes/bus_environment.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
 import { nameIn } from '../../harness/scripts/crossing.ts';
 import { buryAll } from '../../harness/scripts/dead_letters.ts';
+import { JoinCalls } from '../../harness/scripts/join_calls.ts';
 import { Bulks } from '../../src/delivering/dead_letters/bulks.ts';
 import type { Partition } from '../../src/store/partition.ts';
 import { Partitions } from '../../src/store/partitions.ts';
@@ -123,5 +124,20 @@ describe('while a partition is away', () => {
     assert.equal((await remove()).status, 204);
     const known = await partitions.ask((redis, keys) => redis.hkeys(keys.api_tokens()));
     assert.deepEqual(known, [[], [], [], []]);
+  });
+
+  test('a client that is removed loses its joins, also if it subscribes to a topic that is away', async () => {
+    await api.call('POST', '/api_tokens', { as: 'root', body: JSON.stringify({ name: 'shop', token }) });
+    const last = partitions.all[LAST] as Partition;
+    const bus = new Bus(() => last);
+    await bus.subscribe(token, { topics: [nameIn(partitions, AWAY, 'topic')] });
+    const [orders, paid] = [nameIn(partitions, LAST, 'orders'), nameIn(partitions, LAST, 'paid')];
+    const sources = [{ topic: orders, count: 1 }];
+    await new JoinCalls(bus, token).put('paid', { sources, then: { topic: paid, type: 'update' } });
+    const joins = () => last.command((redis, keys) => redis.smembers(keys.joins_of(token)));
+    assert.deepEqual(await joins(), ['paid']);
+    await goesAway();
+    const { status } = await api.call('DELETE', `/api_tokens/${token}`, { as: 'root' });
+    assert.deepEqual([status, await joins()], [503, []]);
   });
 });
