@@ -30,10 +30,11 @@ async function* pieces<T, Shown>(
 ): AsyncGenerator<string> {
   let before = '[';
   for await (const chunk of chunksOf(all, size)) {
-    const shown = await show(chunk);
+    // No variable holds what `show` returns: it can take megabytes, and would be kept until the caller asks for more.
+    const text = JSON.stringify(await show(chunk)).slice(1, -1);
     // Nothing is shown of entries that have been removed meanwhile, or cannot be read.
-    if (shown.length === 0) continue;
-    yield before + JSON.stringify(shown).slice(1, -1);
+    if (text === '') continue;
+    yield before + text;
     before = ',';
   }
   if (before === '[') yield before;
