@@ -29,7 +29,7 @@ local redis_run = include('store/redis_run')
 local outboxes = {}
 
 local NUMBER_LENGTH = 16
--- Entries that were set aside are sent again after this time.
+-- The time after which a partition that has not applied the entries set aside for it is sent them again.
 local ASK_AGAIN_MS = 1000
 -- While many entries are added, their numbers run ahead of the clock, but by at most this much. If they are further
 -- ahead, the clock was set back.

@@ -61,9 +61,9 @@ return function(call, args)
   remove_first(call, args, list, hash, field)
   local entries, ended = next_entries(args, list, tonumber(redis.call('HGET', hash, field)) or 0), false
   if #entries == 0 then
-    -- While a partition has a field in `outboxes:bytes`, new entries for it are set aside too. From now on they are
-    -- sent from the list `outbox`, as usual. The sum of `outbox` is 0 already, unless Redis was killed and kept only
-    -- the first writes of a script.
+    -- The list is empty, so its sum of bytes is removed. With `partition`, this ends the setting aside: as long as a
+    -- partition has such a sum, new entries for it are set aside. The sum is 0 already, unless Redis was killed and
+    -- kept only the first writes of a script.
     redis.call('HDEL', hash, field)
     ended = args.worker and outboxes.end_job(call, args.partition, args)
   end

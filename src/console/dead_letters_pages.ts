@@ -66,7 +66,7 @@ function listing({ api, bulks }: Pick<BulkParts, 'bulks'> & { api: ApiCalls }): 
       const times = { since: timeIn(since)?.toString(), until: timeIn(until)?.toString() };
       const [{ body, next }, bulk] = await Promise.all([
         api.call<DeadLetter[]>('GET /dead_letters', call, { query: { ...others, ...times } }),
-        // A partition that is away may have a part of the operation, but none of these dead letters.
+        // If a partition is away, the page does not say which retry or purge of many dead letters is under way.
         bulks.find(bulkOwner(call.caller)).catch(ignoreUnavailable),
       ]);
       const isFiltered = [subscriber, join, reason, since, until, others.before].some(Boolean);

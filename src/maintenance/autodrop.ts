@@ -120,15 +120,17 @@ export class Autodrop {
     while ((await staysAbove(target, partition, this.#limits, signal)) && logs > 0)
       logs = await partition.run('drop_logs', { maxLogs: MAX_LOGS });
     const now = await readMemory(partition, this.#limits);
-    // This measurement may include a new buffer, which would make the job drop too much, or nothing because data of
-    // others seem to fill Redis. What publishers add meanwhile counts, but only up to the limit, which buffers exceed.
+    // `now` may include a buffer of Redis that has just come. The job would then drop too much. So what was not there
+    // at the first measurement (`found`) counts only up to Redis's limit: publishers cannot exceed the limit, but
+    // buffers can.
     const memory = { ...now, used: Math.min(now.used, Math.max(found.used, now.max)) };
     const beganMs = clock.monotonicMs();
     if (memory.used <= target || beganMs < this.#restsUntilMs) return undefined;
     const shortage = await measureShortage(partitions, partition, memory, signal);
     const endedMs = clock.monotonicMs();
     if (!shortage || shortage.targetBytes !== undefined) return shortage;
-    // Buffers that come and go, such as large replies one after the other, may have been in all three measurements.
+    // Nothing that the bus may drop would help, so data of others seems to fill Redis. But buffers of Redis that come
+    // and go, such as large replies one after the other, look the same. So this is measured once more, for a second.
     const otherDataFull = shortage.droppableBytes + memory.highMark;
     if (!(await lastingShortage(partition, this.#limits, signal, otherDataFull))) return undefined;
     this.#restsUntilMs = endedMs + REST_TIMES * (endedMs - beganMs);

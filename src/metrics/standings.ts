@@ -131,7 +131,7 @@ export function standingsAt(reading: StandingsReading, before: Standings | undef
     then === undefined ? 0 : mean(last ?? 0, ((now - then) * 1000) / elapsedMs, elapsedMs, atMs - sinceMs);
   // If a subscriber or topic is not in `before`, the previous sample, `newcomer` stands for its previous figures. On a
   // bus with one partition, the subscriber or topic is new, so these figures are 0. On a bus with several partitions,
-  // the one of the subscriber or topic may have been away, so the figures are unknown (undefined).
+  // its partition may have been away, so the figures are unknown (undefined).
   const newcomer = before && !reading.partitions ? { ...NOTHING, sinceMs: before.atMs } : undefined;
   const all = reading.subscribers.map((each): Standing => {
     const last = known.get(each.token) ?? newcomer;

@@ -84,9 +84,10 @@ export class Outbox {
   }
 
   /**
-   * Sends each partition its entries, and waits until all have applied them: at most PATIENCE_MS for each, but without
-   * limit for the partition `awaited`, whose error it throws. `late` has the other partitions that have failed, and
-   * those in `behind`. These get nothing, because they must first apply the entries that are set aside for them.
+   * Sends each partition its entries, and waits until it has applied them. A partition that takes longer than
+   * PATIENCE_MS has failed, but for the partition `awaited`: it may take as long as it needs, and its error is thrown.
+   * Partitions in `behind` are sent nothing, because they must first apply the entries that are set aside for them.
+   * `late` has the partitions that have failed, and those in `behind`.
    */
   async #applyInAll(
     home: Partition,

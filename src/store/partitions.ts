@@ -104,10 +104,10 @@ export class Partitions {
 }
 
 /**
- * Calls `look` for all `places` at the same time, and resolves with what the first place has that finds something. A
- * place is a partition, or has one. Not one after the other, because each master that hangs takes five seconds to fail.
- * If nothing was found, resolves with undefined, or throws the StorageUnavailable of a partition that is away, because
- * it may have what is looked for.
+ * Looks for something in all `places` at the same time, and resolves with what `look` returns for the first of them
+ * that has it. A place is a partition, or has one. All are asked at the same time because each master that hangs takes
+ * five seconds to fail. If no place has it, resolves with undefined; or throws the StorageUnavailable of a partition
+ * that is away, because this partition may have it.
  */
 export async function firstFound<P, T>(
   places: readonly P[],

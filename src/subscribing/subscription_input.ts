@@ -65,7 +65,7 @@ const wording = (fields: string[]): Wording => ({
   whole: 'send an object with topics, callback and uuid',
   field: (name, rule) => `${name}: ${rule}`,
   unknown: (name) => {
-    // A guess that reports suggest: they show the setting under this name.
+    // Users try this name, because the bus's reports of a subscription have the setting under it.
     if (name === 'max_events') return 'unknown field "max_events"; in a subscription this is max';
     return `unknown field ${JSON.stringify(name)}; use ${fields.join(', ')}`;
   },

@@ -105,7 +105,8 @@ export async function showSubscription(call: Call): Promise<void> {
   const bus = call.connect();
   const subscription = await bus.subscriber(token).catch((error) => {
     if (error instanceof SubscriberNotFoundError) return undefined;
-    // A client may see others in the listing alone, and a bus of release 1.0.0 has only the listing.
+    // A client may read the subscription of another client only in the listing (otherwise it gets 403). A bus of
+    // release 1.0.0 has only the listing (404).
     if (error instanceof ProblemError && [403, 404].includes(error.status)) return subscriptionOf(bus, token);
     throw error;
   });

@@ -33,8 +33,8 @@ export class Publisher {
   readonly #outside = new Set<Pending>();
   readonly #topics = new Map<string, TopicQueue>();
   /**
-   * Functions that each begin an attempt, as soon as fewer than MAX_REQUESTS are under way: the first one for a topic
-   * that has waiting events but no request, or the next one of a request that has waited.
+   * Functions that wait until fewer than MAX_REQUESTS requests are under way. Each of them sends a request: the first
+   * one of a topic whose events wait, or again one that failed and whose pause is over.
    */
   readonly #ready: (() => void)[] = [];
   /** The publishes that have not ended, each with its number in the order of the calls. */

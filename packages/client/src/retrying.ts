@@ -57,7 +57,7 @@ interface Trying {
   request: Request;
   signal: AbortSignal;
   isRepeatable: boolean;
-  /** Waits before the next attempt, unless the bus would refuse other requests for the same reason. */
+  /** Used for the wait before the next attempt, but not after a failure that any other request would have too. */
   rest?: typeof sleepFor;
 }
 

@@ -111,8 +111,8 @@ export class Transport {
       return new ConnectionError(message, { isTransient: true, mayBeDone: true, cause: error });
     }
     // The TypeError of `fetch` usually has the real error as its `cause`. If an HTTP proxy refuses to connect, that
-    // `cause` is a DOMException, whose own `cause` is the real error. Neither is found by `instanceof`: in Jest, the
-    // classes that `fetch` uses are not the global ones.
+    // `cause` is a DOMException, whose own `cause` is the real error. The classes of these errors are not
+    // tested with `instanceof`: in Jest, the classes that `fetch` uses are not the global ones.
     const thrown = (error as Error).cause as Error | undefined;
     const isRefusal = isDomException(thrown) && thrown?.cause !== undefined;
     const cause = (isRefusal ? thrown?.cause : thrown) as NodeJS.ErrnoException | undefined;

@@ -362,7 +362,8 @@ function isEvent(value: unknown): value is ReceivedEvent {
 
 /**
  * Throws an error if an option is unknown or of a wrong type, since JavaScript has no compiler to find this. A misspelt
- * `signingSecret` beside a `uuid` would let unsigned deliveries through, and a `maxBytes` of NaN bodies of any length.
+ * `signingSecret` beside a `uuid` would let unsigned deliveries through, and with a `maxBytes` of NaN, bodies could
+ * have any length.
  */
 function refuseWrong(options: ReceiverOptions): void {
   for (const [name, value] of Object.entries(options)) {
