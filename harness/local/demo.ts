@@ -20,6 +20,9 @@ interface Kept {
 
 /** Events of the batch that the paused subscriber loses. */
 const LOST_EVENTS = 3;
+const STAGED_DROP =
+  'the demo dropped a batch of demo_paused, to show a drop notice: the console and rtm doctor say that memory ran ' +
+  'short, but there is enough';
 const publishEveryMs = 350;
 /** Time for the last batch to arrive: a batch is open for 1.5 s. */
 const drainLimitMs = 3000;
@@ -96,6 +99,7 @@ export class Demo {
       `${kept.subscriber.token} receives them on ${this.#receiver.callback}, after 1.5 s or 10 events`,
     );
     for (const { name, story } of PATIENTS) this.#print(`${name} ${story}`);
+    if (ownRedisUrl !== undefined) this.#print(STAGED_DROP);
     this.#print(`its trigger ${TRIGGER.name} publishes to ${TRIGGER.body.topic} once a minute`);
     this.#print(
       `the join ${JOIN.name} publishes to ${JOIN.body.then.topic} when a customer has ordered three times`,

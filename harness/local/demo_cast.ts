@@ -34,7 +34,7 @@ export const PATIENTS: readonly Patient[] = [
     answer: { status: 204, delayMs: 0 },
     subscription: { topics: ['demo_customers'], timeout: 1000, max: 100 },
     isPaused: true,
-    story: 'has paused itself, so its events wait; it lost a batch, of which it will be told',
+    story: 'has paused itself, so its events wait',
   },
 ];
 
