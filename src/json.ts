@@ -88,8 +88,21 @@ function mayHaveLongNumber(text: string): boolean {
 function fault(cause: unknown, text: string): string {
   if (text.trim() === '') return 'is empty; send JSON';
   if (cause instanceof Unfaithful) return cause.message;
-  if (cause instanceof SyntaxError) return `is not JSON: ${cause.message}`;
+  if (cause instanceof SyntaxError) return `is not JSON: ${syntaxFault(cause.message, text)}`;
   return 'is nested too deeply'; // `withRawNumbers` ran out of stack.
+}
+
+/**
+ * Returns V8's message about text that is not JSON, with a hint if the reason is a comma before a closing bracket. In
+ * a text of one line, the position says all, and V8's `line 1` could be taken for a line of the whole body.
+ */
+function syntaxFault(message: string, text: string): string {
+  const [, position] = /^Expected double-quoted property name in JSON at position (\d+)/.exec(message) ?? [];
+  const isCommaTooMany =
+    (position !== undefined && text[Number(position)] === '}') ||
+    /^Unexpected token '\]', .*,\s*\]/s.test(message);
+  const place = text.includes('\n') ? message : message.replace(/ \(line 1 column \d+\)$/, '');
+  return isCommaTooMany ? `${place}; is there a comma too many?` : place;
 }
 
 /** True if a JSON text has more than `maxLevels` levels of arrays and objects. Only for text that is JSON. */

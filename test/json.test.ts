@@ -56,3 +56,27 @@ describe('numbers that a double cannot hold', () => {
     assert.ok(ours < 0.6 * withReviver, `${ours} µs beside ${withReviver}`);
   });
 });
+
+describe('a text that is not JSON', () => {
+  const message = (text: string) => {
+    try {
+      parseJson(text);
+    } catch (error) {
+      return (error as Error).message;
+    }
+    return 'parsed';
+  };
+
+  for (const text of ['{"a":1,}', '{"a":1 ,\n}', '[1,]', `["${'a'.repeat(100)}", ]`, '[[1,\n],2]'])
+    test(`is refused with a hint at the comma too many: ${JSON.stringify(text)}`, () =>
+      assert.match(message(text), /^the body is not JSON: .*; is there a comma too many\?$/s));
+
+  for (const text of ['{"a":1,b:2}', '["a":]', '{a:",}"}', '[1,2'])
+    test(`is refused without this hint: ${text}`, () =>
+      assert.match(message(text), /^the body is not JSON: (?!.*comma)/));
+
+  test('has its line named only if it has several', () => {
+    assert.match(message('{"a":1,b:2}'), /at position 7$/);
+    assert.match(message('{"a":1,\nb:2}'), /at position 8 \(line 2 column 1\)$/);
+  });
+});

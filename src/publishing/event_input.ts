@@ -132,12 +132,13 @@ function* parsePieces(text: string, max: MaxSize): Generator<unknown[]> {
 
 function* parseLines(text: string, max: MaxSize): Generator<unknown[]> {
   let values: unknown[] = [];
-  let [index, stepEnd] = [0, STEP_LENGTH];
+  let [lineNumber, index, stepEnd] = [0, 0, STEP_LENGTH];
   for (let start = 0, end = 0; start < text.length; start = end + 1) {
     end = text.indexOf('\n', start);
     if (end < 0) end = text.length;
     const line = text.slice(start, end);
-    if (line.trim() !== '') values.push(parseLine(line, index++, max));
+    lineNumber++;
+    if (line.trim() !== '') values.push(parseLine(line, lineNumber, index++, max));
     if (end < stepEnd) continue;
     yield values;
     values = [];
@@ -146,10 +147,10 @@ function* parseLines(text: string, max: MaxSize): Generator<unknown[]> {
   yield values;
 }
 
-function parseLine(line: string, index: number, max: MaxSize): unknown {
+function parseLine(line: string, lineNumber: number, index: number, max: MaxSize): unknown {
   try {
     refuseHuge(line, max, index);
-    return parseJson(line, `event ${index} (one a line)`, { index });
+    return parseJson(line, `line ${lineNumber} (event ${index}, counted from 0)`, { index });
   } catch (error) {
     throw advised(
       error,

@@ -186,12 +186,16 @@ describe('NDJSON is refused', () => {
     [
       'with a line that is no JSON',
       `${event('')}\n\n{"type":`,
-      { code: 'bad_body', index: 1, detail: /event 1 \(one a line\) is not JSON/ },
+      { code: 'bad_body', index: 1, detail: /^line 3 \(event 1, counted from 0\) is not JSON/ },
     ],
     [
       'with an event over two lines',
       event('').replace(',', ',\n'),
-      { code: 'bad_body', index: 0, detail: /event 0 \(one a line\) is not JSON/ },
+      {
+        code: 'bad_body',
+        index: 0,
+        detail: /^line 1 \(event 0, counted from 0\) is not JSON: (?!.*\(line 1)/,
+      },
     ],
     [
       'with lines whose ends were lost on the way',
