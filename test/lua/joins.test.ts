@@ -269,6 +269,7 @@ describe('what a join publishes', () => {
     assert.deepEqual(await joins.put('order', { sources: [{ topic: 'paid', count: 1 }] }), {
       outcome: 'loop',
       topic: 'paid',
+      join: undefined,
     });
   });
 });

@@ -4,11 +4,11 @@ put_join: make a join of a client, or change it. The join becomes a subscriber o
 the events in its batches.
 
 The topics that the join publishes to (`outlets`) become the client's, as by a publish. A topic takes events from one
-join only: `has_join` means that another join of the client publishes to `topic`. `loop` means that events of this join
-would come back to it through its source `topic`. `too_many_of_topic` means that 16 other joins of the client count the
-events of `topic`. That is the maximum, since each of these joins gets a copy of every event. The other refusals are
-those of publish and subscribe; `too_many_joins` and `too_many_client_joins` mean that the bus, or this client, has its
-maximum of joins. A refusal changes nothing.
+join only: `has_join` means that another join of the client, `join`, publishes to `topic`. `loop` means that events of
+this join would come back to it through its source `topic`. `too_many_of_topic` means that 16 other joins of the client
+count the events of `topic`. That is the maximum, since each of these joins gets a copy of every event. The other
+refusals are those of publish and subscribe; `too_many_joins` and `too_many_client_joins` mean that the bus, or this
+client, has its maximum of joins. A refusal changes nothing.
 
 `sources_here` and `outlets_here` live in this partition. Before the call that stores the join, the caller makes two
 kinds of calls in other partitions: mark_topics, so that the events of the other sources (`foreign_sources`) come here,
@@ -73,15 +73,15 @@ local function loop_source(call, args, is_outlet)
   end
 end
 
--- An outlet is a topic to which the join publishes. If the join may not publish to one of its outlets, returns why, and
--- the name of that topic.
+-- An outlet is a topic to which the join publishes. If the join may not publish to one of its outlets, returns why,
+-- the name of that topic and, with `has_join`, the name of the other join.
 local function judge_outlets(call, args, intake_state)
   for _, topic in ipairs(args.outlets) do
     local join = redis.call('HGET', call.keys.joins_into(), topic)
-    local _, client = join_tokens.read(join or '')
+    local name, client = join_tokens.read(join or '')
     -- Two joins of one client must not publish to the same topic. A topic that another client owns is refused later: by
     -- `judge_all` below or, in another partition, by claim_topics.
-    if join and join ~= args.token and client == args.client then return 'has_join', topic end
+    if join and join ~= args.token and client == args.client then return 'has_join', topic, name end
   end
   return intake.judge_all(call, intake_state, args.client, args.outlets_here)
 end
@@ -98,8 +98,8 @@ local function judge(call, args, intake_state)
   for _, topic in ipairs(args.outlets) do is_outlet[topic] = true end
   local source = loop_source(call, args, is_outlet)
   if source then return 'loop', source end
-  local reason, topic = judge_outlets(call, args, intake_state)
-  if reason then return reason, topic end
+  local reason, topic, join = judge_outlets(call, args, intake_state)
+  if reason then return reason, topic, join end
   if topics.have_no_room(call, args.sources_here, intake_state.max_topics) then return 'no_room' end
 end
 
@@ -143,8 +143,8 @@ end
 
 return function(call, args)
   local intake_state = intake.begin(args)
-  local reason, topic = judge(call, args, intake_state)
-  if reason then return { outcome = reason, topic = topic } end
+  local reason, topic, join = judge(call, args, intake_state)
+  if reason then return { outcome = reason, topic = topic, join = join } end
   local is_new = redis.call('SISMEMBER', call.keys.joins(), args.token) == 0
   if not args.judges_only then store(call, args, intake_state) end
   return { outcome = is_new and 'created' or 'changed' }

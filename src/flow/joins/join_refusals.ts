@@ -29,13 +29,18 @@ type Refusal = Exclude<Reply<'put_join'>['outcome'], 'created' | 'changed'>;
 
 /**
  * Returns the error for a join that the script has refused. If one of the topics of the join is the reason, `topic`
- * names it.
+ * names it. `other` is the name of the client's join that publishes to `topic` already.
  */
-export function refused(outcome: Refusal, topic: string, { sources, then }: JoinRules): BusError {
+export function refused(
+  outcome: Refusal,
+  { sources, then }: JoinRules,
+  topic: string,
+  other: string,
+): BusError {
   const outlet = { members: { field: then.topic === topic ? 'then.topic' : 'on_expiry.topic' } };
   if (outcome === 'claimed_by_other') return new BusError('topic_claimed', claimedByOther(topic), outlet);
   if (outcome === 'has_join') {
-    const detail = `another join of yours publishes to ${topic}; a topic takes events from one join only`;
+    const detail = `your join ${other} publishes to ${topic}; a topic takes events from one join only`;
     return new BusError('bad_join', detail, outlet);
   }
   const source = {

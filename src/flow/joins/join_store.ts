@@ -99,7 +99,7 @@ export async function claimTopics(
   for (const [home, topics] of Map.groupBy(outlets, (topic) => partitions.ofTopic(topic))) {
     const claim = { client, maxTopics, maxClientTopics, topics, judgesOnly };
     const { outcome, topic } = await home.run('claim_topics', claim);
-    if (outcome !== 'ok') return { outcome, topic };
+    if (outcome !== 'ok') return { outcome, topic, join: undefined };
   }
   return undefined;
 }

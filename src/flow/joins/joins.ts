@@ -89,13 +89,13 @@ export class Joins {
     const claim = (judgesOnly: boolean) =>
       claimTopics(this.#partitions, client, foreignOutlets, this.#limits, judgesOnly);
     const loop = await sourceInLoop(this.#partitions, putting);
-    if (loop !== undefined) return { outcome: 'loop', topic: loop };
+    if (loop !== undefined) return { outcome: 'loop', topic: loop, join: undefined };
     const refused = await claim(true);
     if (refused) return refused;
     const judged = await partition.run('put_join', { ...putting, judgesOnly: true });
     if (judged.outcome !== 'created' && judged.outcome !== 'changed') return judged;
     if (!(await this.#marks.reserve(partition, foreignSources, maxTopics)))
-      return { outcome: 'no_room', topic: undefined };
+      return { outcome: 'no_room', topic: undefined, join: undefined };
     return claim(false);
   }
 

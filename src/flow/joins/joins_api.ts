@@ -88,8 +88,8 @@ export function joinsApi({ joins, clients, pages, publicNames, subscribers }: Jo
         const token = joinToken(name, client.token);
         const beyond = beyondScope(client.scopes, body);
         if (beyond) throw beyond;
-        const { outcome, topic = '' } = await joins.put(client.token, name, body);
-        if (outcome !== 'created' && outcome !== 'changed') throw refused(outcome, topic, body);
+        const { outcome, topic = '', join = '' } = await joins.put(client.token, name, body);
+        if (outcome !== 'created' && outcome !== 'changed') throw refused(outcome, body, topic, join);
         await undoUnlessPermitted(token, body);
         const report = await joins.find(token);
         if (!report) throw notFound(name);

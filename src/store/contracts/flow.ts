@@ -113,6 +113,7 @@ export const flowContracts = {
     reply: {
       outcome: `created|changed|too_many_joins|too_many_client_joins|too_many_of_topic|loop|has_join|${refusal}`,
       topic: 'text?',
+      join: 'text?',
     },
   },
   claim_topics: {
