@@ -41,6 +41,7 @@ const UNKNOWN_SCHEME: Refusal = { reason: 'unknown_scheme' };
  */
 const UNPROVED: ReadonlySet<Refusal['reason']> = new Set(['unknown_user', 'wrong_secret']);
 const WRONG = 'the credentials that came with this request are wrong';
+const CLIENT_HINT = 'the user of a client is its token, not its name, and the password its secret';
 
 /**
  * Identifies callers by Basic or Digest. Once an address has failed too often, it gets too_many_failures for wrong
@@ -153,7 +154,8 @@ export class Authentication {
     const usesDigest = refusal?.reason !== 'no_secret';
     const digest = usesDigest ? await this.#digest.challenges(refusal?.stale ?? false) : [];
     const challenges = [...digest, this.#basic.challenge()];
-    const advice = refusal?.advice ?? (refusal && UNPROVED.has(refusal.reason) ? WRONG : undefined);
+    const wrong = roles.includes('client') ? `${WRONG}: ${CLIENT_HINT}` : WRONG;
+    const advice = refusal?.advice ?? (refusal && UNPROVED.has(refusal.reason) ? wrong : undefined);
     const detail = [`this call takes ${this.#needed(roles)}`, advice].filter(Boolean).join('; ');
     return new BusError('unauthenticated', detail, { headers: { 'WWW-Authenticate': challenges } });
   }

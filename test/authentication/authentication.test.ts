@@ -26,9 +26,14 @@ describe('a request without credentials', () => {
     const { token } = await server.clients.create('shop');
     const detail = async (...given: string[]) => String((await server.get('/client', ...given)).body.detail);
     const wrong = await detail(basic(token, 'a-wrong-secret'));
-    assert.match(wrong, /; the credentials that came with this request are wrong$/);
+    assert.match(
+      wrong,
+      /; the credentials that came with this request are wrong: .* token, not its name, and /,
+    );
     assert.equal(await detail(basic('nobody--1', 'a-wrong-secret')), wrong);
     assert.doesNotMatch(await detail(), /wrong/);
+    const { body } = await server.get('/root', basic('nobody--1', 'a-wrong-secret'));
+    assert.match(String(body.detail), /; the credentials that came with this request are wrong$/);
   });
 
   test('is answered differently from root as the user of Basic, who learns that its key is the user', async () => {
