@@ -83,7 +83,7 @@ export class CallbackPolicy {
     if (url.username !== '' || url.password !== '')
       return 'leave credentials out of the URL; send the user name as uuid';
     if (url.protocol !== 'https:' && url.protocol !== 'http:')
-      return `it must begin with https://, not ${url.protocol}`;
+      return `it must begin with https://${this.#addresses.anyAllowed ? ' or http://' : ''}, not ${url.protocol}`;
     if (url.protocol === 'http:' && !this.#addresses.anyAllowed)
       return `${HTTPS_UNLESS_ALLOWED}, which lists none${localAdvice(bare(url.hostname))}`;
     const refused = this.refusalUnresolved(url);
