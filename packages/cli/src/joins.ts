@@ -21,7 +21,7 @@ export async function listJoins(call: Call): Promise<void> {
 export async function showJoin(call: Call): Promise<void> {
   const [name = ''] = call.args;
   const bus = call.connect();
-  const join = await asked(call, 'join', (owner) => bus.join(name, owner));
+  const join = await asked(call, bus, 'join', (owner) => bus.join(name, owner));
   const { keys, ...record } = join;
   const rows = keys.map(({ key, since, expires_at, counts, events }) => {
     return [key, timeOf(since), timeOf(expires_at), counts, events.join(' ')];
@@ -38,13 +38,13 @@ export async function putJoin(call: Call): Promise<void> {
   const [name = '', given = ''] = call.args;
   const rules = JSON.parse(await jsonArgument(call, 'The second argument', given));
   const bus = call.connect();
-  call.print(await asked(call, 'join', (owner) => bus.putJoin(name, rules, owner)), []);
+  call.print(await asked(call, bus, 'join', (owner) => bus.putJoin(name, rules, owner)), []);
 }
 
 export async function deleteJoin(call: Call): Promise<void> {
   const [name = ''] = call.args;
   const bus = call.connect();
-  await asked(call, 'join', (owner) => bus.removeJoin(name, owner));
+  await asked(call, bus, 'join', (owner) => bus.removeJoin(name, owner));
 }
 
 function sourcesOf({ sources }: Join): string {

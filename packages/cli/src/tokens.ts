@@ -1,4 +1,11 @@
-import { ClientNotFoundError, type Routemaster, SubscriberNotFoundError } from '@routemaster/client';
+import {
+  ClientNotFoundError,
+  JoinNotFoundError,
+  type Routemaster,
+  type RoutemasterError,
+  SubscriberNotFoundError,
+  TriggerNotFoundError,
+} from '@routemaster/client';
 import { type Call, collect, Failure, numberOption, textOption, UsageError } from './command.ts';
 import { adviseIfPerhapsDone } from './unanswered.ts';
 
@@ -81,13 +88,21 @@ export function hintOnToken(bus: Routemaster, token: string): Promise<string | u
   return unknownClient(bus, token).catch(() => undefined);
 }
 
+/** The errors of a call that the bus may answer because no client has the token that was given. */
+const PERHAPS_UNKNOWN = [
+  ClientNotFoundError,
+  SubscriberNotFoundError,
+  JoinNotFoundError,
+  TriggerNotFoundError,
+];
+
 /**
- * Returns a handler for the errors of a call. If no client or subscriber has this token, the handler throws an error
- * that says where to find the right token. Otherwise it throws the given error.
+ * Returns a handler for the errors of a call. If the bus found nothing because no client has this token, the handler
+ * throws an error that says where to find the right token. Otherwise it throws the given error.
  */
-export function adviseOn(bus: Routemaster, token: string): (error: Error) => Promise<never> {
+export function adviseOn(bus: Routemaster, token: string): (error: RoutemasterError) => Promise<never> {
   return async (error) => {
-    if (!(error instanceof ClientNotFoundError || error instanceof SubscriberNotFoundError)) throw error;
+    if (!PERHAPS_UNKNOWN.some((each) => error instanceof each)) throw error;
     const advice = await hintOnToken(bus, token);
     throw advice === undefined ? error : new Failure(error.code, advice, { cause: error });
   };

@@ -18,7 +18,7 @@ export async function listTriggers(call: Call): Promise<void> {
 export async function fireTrigger(call: Call): Promise<void> {
   const [name = ''] = call.args;
   const bus = call.connect();
-  const answer = await asked(call, 'trigger', (owner) => bus.fireTrigger(name, owner));
+  const answer = await asked(call, bus, 'trigger', (owner) => bus.fireTrigger(name, owner));
   call.print(answer, [answer.id]);
 }
 

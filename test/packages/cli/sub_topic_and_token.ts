@@ -157,6 +157,7 @@ test('a command for root says where the tokens and topics are, if it gets the na
   const { token } = await client('misnamed');
   const named = 'no client has the token misnamed; the client misnamed has the token';
   const unknown = 'no client has the token nobody; rtm token list has all\n';
+  const rules = '{"sources":[{"topic":"paid"}],"by":"url","then":{"topic":"ready"}}';
   for (const [command, code] of [
     ['token limit CLIENT', 'client_not_found: '],
     ['secret rotate CLIENT', 'client_not_found: '],
@@ -166,6 +167,10 @@ test('a command for root says where the tokens and topics are, if it gets the na
     ['sub show CLIENT', 'subscriber_not_found: '],
     ['dead retry --all --subscriber CLIENT', 'subscriber_not_found: '],
     ['dead purge --all --subscriber CLIENT', 'subscriber_not_found: '],
+    ['join show order --client CLIENT', 'join_not_found: '],
+    [`join put order ${rules} --client CLIENT`, 'client_not_found: '],
+    ['join del order --client CLIENT', 'join_not_found: '],
+    ['trigger fire daily --client CLIENT', 'client_not_found: '],
     ['dead list --subscriber CLIENT', ''],
     ['delivery list --subscriber CLIENT', ''],
   ] as const) {
