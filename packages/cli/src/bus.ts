@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { ForbiddenError, Routemaster, UnauthenticatedError } from '@routemaster/client';
-import { parseJson } from './long_numbers.ts';
+import { parseJson, withLongNumbers } from './long_numbers.ts';
 
 /** The bus's error text begins with these words if the credentials are valid, but not permitted for this call. */
 const RIGHT = 'the credentials are right, but ';
@@ -54,8 +54,10 @@ export class Bus extends Routemaster {
     await this.request({ method: 'POST', path, body: json, key }, true, {});
   }
 
-  protected override request(...parts: Parameters<Routemaster['request']>) {
-    return super.request(...parts).catch((error) => {
+  protected override request(...[request, ...parts]: Parameters<Routemaster['request']>) {
+    const { body } = request;
+    const sent = body === undefined ? request : { ...request, body: withLongNumbers(body) };
+    return super.request(sent, ...parts).catch((error) => {
       const isForbidden = error instanceof ForbiddenError && error.detail.startsWith(RIGHT);
       if (!isForbidden && !(error instanceof UnauthenticatedError)) throw error;
       const Refusal = isForbidden ? ForbiddenError : UnauthenticatedError;

@@ -19,7 +19,7 @@ import { tail } from './tailing.ts';
 import { addToken, deleteToken, limitToken, listTokens, rotateSecret } from './tokens.ts';
 import { top } from './top.ts';
 import { deleteTopic, giveTopic, listTopics } from './topics.ts';
-import { fireTrigger, listTriggers } from './triggers.ts';
+import { deleteTrigger, fireTrigger, listTriggers, putTrigger, showTrigger } from './triggers.ts';
 import { verify } from './verifying.ts';
 import { printVersion } from './version.ts';
 import { ofClient } from './whose.ts';
@@ -218,6 +218,27 @@ export const COMMANDS: readonly Command[] = [
     args: [''],
     help: 'list the triggers of the client, or of all clients (root, viewer)',
     run: listTriggers,
+  },
+  {
+    name: 'trigger show',
+    args: ['NAME'],
+    options: { client: ofClient('trigger', 'root, viewer') },
+    help: 'show a trigger of the client',
+    run: showTrigger,
+  },
+  {
+    name: 'trigger put',
+    args: ['NAME JSON|@FILE|-'],
+    options: { client: ofClient('trigger') },
+    help: 'make or change a trigger of the client; the JSON is that of PUT /triggers/NAME',
+    run: putTrigger,
+  },
+  {
+    name: 'trigger del',
+    args: ['NAME'],
+    options: { client: ofClient('trigger') },
+    help: 'remove a trigger of the client',
+    run: deleteTrigger,
   },
   {
     name: 'trigger fire',

@@ -1,8 +1,7 @@
 import type { Calls } from '@routemaster/client';
 import { type Call, collect } from './command.ts';
-import { jsonArgument } from './json_argument.ts';
 import { members, table, timeOf } from './tables.ts';
-import { asked } from './whose.ts';
+import { asked, putNamed } from './whose.ts';
 
 type Join = Calls['GET /joins']['answer'][number];
 
@@ -34,11 +33,8 @@ export async function showJoin(call: Call): Promise<void> {
     call.note(`no event of its sources has had a key so far: is ${join.by} what they have in common?`);
 }
 
-export async function putJoin(call: Call): Promise<void> {
-  const [name = '', given = ''] = call.args;
-  const rules = JSON.parse(await jsonArgument(call, 'The second argument', given));
-  const bus = call.connect();
-  call.print(await asked(call, bus, 'join', (owner) => bus.putJoin(name, rules, owner)), []);
+export function putJoin(call: Call): Promise<void> {
+  return putNamed(call, 'join', (bus, name, rules, owner) => bus.putJoin(name, rules, owner));
 }
 
 export async function deleteJoin(call: Call): Promise<void> {

@@ -31,5 +31,10 @@ export function parseJson(text: string): unknown {
 
 /** Returns a value as JSON. Long numbers get all the digits back that they had when `parseJson` read them. */
 export function jsonText(value: unknown): string {
-  return JSON.stringify(value).replace(MARKED, '$1');
+  return withLongNumbers(JSON.stringify(value));
+}
+
+/** Returns JSON, made of what `parseJson` returned, with the long numbers that `parseJson` read. */
+export function withLongNumbers(json: string): string {
+  return json.replace(MARKED, '$1');
 }

@@ -14,7 +14,7 @@ export function table(heads: readonly string[], rows: readonly (readonly unknown
 }
 
 /** Matches the name of a field that is a time, such as `paused_at` in the API. `members` shows it as a date. */
-const TIME = /(_at|^oldest|^from|^to)$/;
+const TIME = /(_at|^at|^oldest|^from|^to|^start|^end)$/;
 
 /**
  * Returns a line for each field of the object, with its name and value. A field of a nested object is named with its

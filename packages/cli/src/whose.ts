@@ -1,6 +1,12 @@
 import type { Bus } from './bus.ts';
 import { type Call, Failure, type Option, textOption } from './command.ts';
+import { jsonArgument } from './json_argument.ts';
+import { parseJson } from './long_numbers.ts';
 import { adviseOn } from './tokens.ts';
+
+interface Owner {
+  client: string | undefined;
+}
 
 /** The option `--client`, by which `roles` say whose join or trigger they mean. */
 export const ofClient = (thing: string, roles = 'root'): Option => ({
@@ -17,7 +23,7 @@ export async function asked<Answer>(
   call: Call,
   bus: Bus,
   thing: string,
-  ask: (owner: { client: string | undefined }) => Promise<Answer>,
+  ask: (owner: Owner) => Promise<Answer>,
 ): Promise<Answer> {
   const client = textOption(call, 'client');
   if (client !== undefined) return ask({ client }).catch(adviseOn(bus, client));
@@ -25,4 +31,21 @@ export async function asked<Answer>(
     if (error.code !== 'bad_query') throw error;
     throw new Failure(error.code, `say whose ${thing} it is: give --client TOKEN`);
   });
+}
+
+/**
+ * Puts the join or trigger that the first argument names, as the JSON of the second argument says. Prints a note on
+ * stderr that says whether it is new. The bus checks the JSON, so `put` gets it as a type that any input takes.
+ */
+export async function putNamed(
+  call: Call,
+  thing: string,
+  put: (bus: Bus, name: string, body: never, owner: Owner) => Promise<unknown>,
+): Promise<void> {
+  const [name = '', given = ''] = call.args;
+  const body = parseJson(await jsonArgument(call, 'The second argument', given)) as never;
+  const bus = call.connect();
+  const answer = await asked(call, bus, thing, (owner) => put(bus, name, body, owner));
+  call.print(answer, []);
+  call.note(`${bus.lastStatus === 201 ? 'made' : 'changed'} the ${thing} ${name}`);
 }

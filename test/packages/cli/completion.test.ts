@@ -19,6 +19,7 @@ const COMPLETED: [typed: string, words: string[]][] = [
   ['rtm sub ', ['add', 'del', 'list', 'pause', 'resume', 'show']],
   ['rtm do', ['doctor']],
   ['rtm delivery ', ['list', 'retry', 'show']],
+  ['rtm trigger ', ['del', 'fire', 'list', 'put', 'show']],
   ['rtm --v', ['--version']],
   ['rtm pub --nd', ['--ndjson']],
   ['rtm sub add --lat', ['--latency']],

@@ -14,8 +14,9 @@ test('join puts, lists, shows and removes', async (t) => {
   const rules = JSON.stringify({ sources, by: 'data.order', then: { topic } });
   write('rules.json', rules);
   const put = ['join', 'put', 'order', rules, ...options.split(' ')];
-  assert.deepEqual(await terminal.rtm(put), silent);
-  assert.deepEqual(await terminal.rtm(`join put order - ${options}`, { stdin: rules }), silent);
+  assert.deepEqual(await terminal.rtm(put), { ...silent, stderr: 'made the join order\n' });
+  const again = await terminal.rtm(`join put order - ${options}`, { stdin: rules });
+  assert.deepEqual(again, { ...silent, stderr: 'changed the join order\n' });
   const file = `@${terminal.folder}/rules.json`;
   const answer = JSON.parse((await terminal.rtm(`join put order ${file} --json ${options}`)).stdout);
   assert.deepEqual([answer.name, answer.by], ['order', 'data.order']);

@@ -170,6 +170,8 @@ test('a command for root says where the tokens and topics are, if it gets the na
     ['join show order --client CLIENT', 'join_not_found: '],
     [`join put order ${rules} --client CLIENT`, 'client_not_found: '],
     ['join del order --client CLIENT', 'join_not_found: '],
+    ['trigger show daily --client CLIENT', 'trigger_not_found: '],
+    ['trigger del daily --client CLIENT', 'trigger_not_found: '],
     ['trigger fire daily --client CLIENT', 'client_not_found: '],
     ['dead list --subscriber CLIENT', ''],
     ['delivery list --subscriber CLIENT', ''],

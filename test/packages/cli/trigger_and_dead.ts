@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { answer } from '../../../harness/http/receiver.ts';
+import { VIEWER_KEY } from '../../../harness/processes/bus_environment.ts';
 import { until } from '../../../harness/until.ts';
 import { asRoot, bus } from './shared_bus.ts';
-import { silent, terminal } from './shared_terminal.ts';
+import { silent, terminal, write } from './shared_terminal.ts';
 
 test('trigger lists and fires', async (t) => {
   const { topic, publisher, receiver } = await bus.scene(t);
@@ -21,7 +22,7 @@ test('trigger lists and fires', async (t) => {
   assert.match(list.stdout, /^NAME +CLIENT +TOPIC +SCHEDULE +NEXT AT +FIRED WHEN DUE +MISSED +LAST ERROR\n/);
   assert.match(
     list.stdout,
-    new RegExp(`^daily +- +${topic} +0 9 \\* \\* \\* Europe/London +\\d.+Z +0 +0 +-$`, 'm'),
+    new RegExp(`^daily +${token} +${topic} +0 9 \\* \\* \\* Europe/London +\\d.+Z +0 +0 +-$`, 'm'),
   );
   assert.match(list.stdout, /^hourly .+ every 3600000 ms +paused +0 /m);
   const time = new Date(at).toISOString();
@@ -43,6 +44,44 @@ test('trigger lists and fires', async (t) => {
   assert.deepEqual(byRoot, { ...silent, stdout: `${receiver.events[1]?.id}\n` });
   // No time was due: what is fired by hand is not counted.
   assert.match((await terminal.rtm(`trigger list ${options}`)).stdout, /^daily .+Z +0 +0 +-$/m);
+});
+
+test('trigger puts, shows and removes', async (t) => {
+  const { topic, publisher } = await bus.scene(t);
+  const { token, secret } = publisher;
+  const options = `-b ${bus.url} -t ${token}:${secret}`;
+  const at = Date.now() + 3_600_000;
+  // A long number of the data keeps its digits.
+  const data = '{"n":12345678901234567890,"list":[1]}';
+  const event = `{"type":"noop","url":"https://shop.example.com/","data":${data}}`;
+  const rules = `{"topic":"${topic}","event":${event},"schedule":{"at":${at}}}`;
+  write('trigger.json', rules);
+  const put = ['trigger', 'put', 'once', rules, ...options.split(' ')];
+  assert.deepEqual(await terminal.rtm(put), { ...silent, stderr: 'made the trigger once\n' });
+  const again = await terminal.rtm(`trigger put once - ${options}`, { stdin: rules });
+  assert.deepEqual(again, { ...silent, stderr: 'changed the trigger once\n' });
+  const file = `@${terminal.folder}/trigger.json`;
+  const byRoot = await terminal.rtm(`trigger put once ${file} --json --client ${token} ${asRoot()}`);
+  assert.deepEqual([JSON.parse(byRoot.stdout).client, byRoot.status], [token, 0]);
+
+  const [own, ofRoot, ofViewer] = await Promise.all([
+    terminal.rtmAlone(`trigger show once ${options}`),
+    terminal.rtm(`trigger show once --client ${token} ${asRoot()}`),
+    terminal.rtm(`trigger show once -b ${bus.url} -t ${VIEWER_KEY}`),
+  ]);
+  assert.deepEqual(own, ofRoot);
+  const time = new Date(at).toISOString();
+  for (const line of [`name +once`, `client +${token}`, `schedule.at +${time}`, `next_at +${time}`, 'end +-'])
+    assert.match(own.stdout, new RegExp(`^${line}$`, 'm'));
+  assert.match(own.stdout, /^start +20\d\d-\S+Z$/m);
+  assert.ok(own.stdout.includes(` ${data}\n`), own.stdout);
+  assert.equal(ofViewer.stderr, 'bad_query: say whose trigger it is: give --client TOKEN\n');
+  const refused = await terminal.rtm(`trigger put once {} ${options}`);
+  assert.match(refused.stderr, /^bad_trigger: /);
+  const wrong = await terminal.rtm(`trigger put once {a ${options}`);
+  assert.match(wrong.stderr, /^bad_usage: The second argument is not JSON: /);
+  assert.deepEqual(await terminal.rtmAlone(`trigger del once ${options}`), silent);
+  assert.match((await terminal.rtm(`trigger show once ${options}`)).stderr, /^trigger_not_found: /);
 });
 
 test('dead lists, shows, retries and purges', async (t) => {
