@@ -14,11 +14,12 @@ export function unknownCommand([first = '', second = '']: readonly string[]): st
   const names = COMMANDS.map(({ name }) => name);
   const seconds = names.flatMap((name) => (name.startsWith(`${first} `) ? name.split(' ').slice(1) : []));
   if (seconds.length === 0) return noSuch(first, [...names, ...names.map(firstWordOf)]);
-  if (second === '' || second.startsWith('-'))
-    return `After ${first} comes one of these: ${seconds.join(', ')}. ${HELP}`;
+  const listed = `After ${first} comes one of these: ${seconds.join(', ')}. ${HELP}`;
+  if (second === '' || second.startsWith('-')) return listed;
   return noSuch(
     `${first} ${second}`,
     seconds.map((each) => `${first} ${each}`),
+    listed,
   );
 }
 
@@ -26,10 +27,10 @@ function firstWordOf(name: string): string {
   return name.split(' ')[0] ?? name;
 }
 
-function noSuch(given: string, names: readonly string[]): string {
+function noSuch(given: string, names: readonly string[], advice = HELP): string {
   const near = nearest(given, names);
   const meant = near === undefined ? '' : ` Did you mean rtm ${near}?`;
-  return `There is no command ${given}.${meant} ${HELP}`;
+  return `There is no command ${given}.${meant} ${advice}`;
 }
 
 /** Returns the name that is most like `given`, or undefined if none is similar enough. */

@@ -144,13 +144,14 @@ test('wrong usage ends with 1, and says how it is right', async () => {
   assert.deepEqual([stdout, status], ['', 1]);
   assert.match(stderr, /^Usage:\nrtm token add SERVICE \[TOKEN\] \[--publish TOPICS\] /);
   const help = 'rtm help lists all commands.';
+  const ofDead = `After dead comes one of these: list, show, retry, purge. ${help}`;
   const unknown: [string, string][] = [
     ['foo', `There is no command foo. ${help}`],
     ['tokens', `There is no command tokens. Did you mean rtm token? ${help}`],
     ['publish created orders', `There is no command publish. Did you mean rtm pub? ${help}`],
     ['version', `There is no command version. Did you mean rtm --version? ${help}`],
-    ['dead lst', `There is no command dead lst. Did you mean rtm dead list? ${help}`],
-    ['dead bury', `There is no command dead bury. ${help}`],
+    ['dead lst', `There is no command dead lst. Did you mean rtm dead list? ${ofDead}`],
+    ['dead bury', `There is no command dead bury. ${ofDead}`],
     ['token', `After token comes one of these: add, limit, del, list. ${help}`],
     ['sub -b localhost', `After sub comes one of these: add, del, list, show, pause, resume. ${help}`],
     ['-b localhost top', `The command comes first, before -b. ${help}`],
