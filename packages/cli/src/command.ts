@@ -33,6 +33,10 @@ export interface Target {
   url: string;
   token: string;
   secret: string | undefined;
+  /** Where the user gave the address of the bus, such as `--bus`. */
+  from: string;
+  /** Returns `@NAME` if the user may have left out the `@`: the address is NAME alone, and `.rtmrc` has this bus. */
+  meant(): string | undefined;
 }
 
 export interface Streams {

@@ -7,7 +7,7 @@ import {
   UnauthenticatedError,
 } from '@routemaster/client';
 import { partitionsAwayOf, partitionsAwayText, workersOf, workersText } from './bus_report.ts';
-import { type Call, collect, Failure } from './command.ts';
+import { type Call, collect, Failure, type Target } from './command.ts';
 import { callbackFindings } from './doctor_callbacks.ts';
 import { certificateFinding } from './doctor_connections.ts';
 import { dropFindings } from './doctor_drops.ts';
@@ -16,7 +16,7 @@ import { type Figures, readFigures, sumOf } from './figures.ts';
 import { type Subscription, withoutPublisher } from './subscriptions.ts';
 import { textOf } from './tables.ts';
 import { bytes } from './top_lines.ts';
-import { causeOf } from './unanswered.ts';
+import { adviceIfUnreached, causeOf } from './unanswered.ts';
 
 const CHECK_TIMEOUT_MS = 10_000;
 /**
@@ -43,9 +43,10 @@ function linesOf({ check, isWell, detail, advice }: Finding): string[] {
 }
 
 async function* findingsOf(call: Call): AsyncGenerator<Finding> {
-  const { url, token } = call.target();
+  const target = call.target();
+  const { url, token } = target;
   if (url.startsWith('https:')) yield await certificateFinding(url);
-  const reached = await askHealth(url);
+  const reached = await askHealth(target);
   yield reached.finding;
   if (!reached.date) return;
   yield clockFinding(reached.date);
@@ -82,7 +83,8 @@ interface Reached {
 }
 
 /** Requests /health, which needs neither credentials nor Redis. */
-async function askHealth(url: string): Promise<Reached> {
+async function askHealth(target: Target): Promise<Reached> {
+  const { url } = target;
   const [beganMs, hereMs] = [performance.now(), Date.now()];
   try {
     const signal = AbortSignal.timeout(CHECK_TIMEOUT_MS);
@@ -101,18 +103,18 @@ async function askHealth(url: string): Promise<Reached> {
     return { finding: good('connection', detail), date: { busMs, hereMs: hereMs + tookMs / 2 } };
   } catch (error) {
     const { code, message } = causeOf(error);
-    const advice = adviceFor(code, url.startsWith('http:'));
+    const advice = adviceFor(code, target);
     return { finding: bad('connection', `${url} does not answer: ${message}`, advice) };
   }
 }
 
-function adviceFor(code: string, isPlain: boolean): string {
-  if (/^(ENOTFOUND|EAI_AGAIN)$/.test(code)) return 'The name is not known here: check it, and DNS.';
-  if (code === 'ECONNREFUSED') return 'Nothing listens there: start the bus, or check host and port.';
+function adviceFor(code: string, target: Target): string {
+  const unreached = adviceIfUnreached(code, target);
+  if (unreached !== undefined) return `${unreached.charAt(0).toUpperCase()}${unreached.slice(1)}.`;
   if (code === 'BAD_PORT') return 'Check the port of --bus.';
   if (/CERT|TLS|SSL|^UNABLE_TO_VERIFY/.test(code)) return 'See tls above.';
   // A server that speaks only TLS closes a connection of plain http.
-  if (isPlain && /^(UND_ERR_SOCKET|ECONNRESET)$/.test(code))
+  if (target.url.startsWith('http:') && /^(UND_ERR_SOCKET|ECONNRESET)$/.test(code))
     return 'If https is served there, write https:// before the host.';
   if (/Timeout|TIMEDOUT|CONNECT_TIMEOUT/.test(code)) return 'A firewall may drop packets on the way.';
   return 'Check the network between this machine and the bus.';

@@ -7,7 +7,7 @@ import { sayIfRepeated } from './patience.ts';
 import { useProxy } from './proxy.ts';
 import { jsonOf, textOf } from './tables.ts';
 import { targetOf } from './target.ts';
-import { causeOf } from './unanswered.ts';
+import { adviceOnEnd, causeOf, withAdvice } from './unanswered.ts';
 import { nearest, unknownCommand } from './unknown_command.ts';
 
 const USAGE = 1;
@@ -37,6 +37,7 @@ export async function run(argv: readonly string[], surroundings: Surroundings): 
     return isAsked ? 0 : USAGE;
   }
   let isVerbose = false;
+  let call: Call | undefined;
   try {
     const { values, positionals } = parse(command, argv.slice(command.name.split(' ').length));
     if (values.help) stdout.write(commandHelp(command));
@@ -47,10 +48,13 @@ export async function run(argv: readonly string[], surroundings: Surroundings): 
     }
     if (positionals.includes(''))
       throw new UsageError('An argument is empty; is its variable set in the environment?');
-    await command.run(callOf(positionals, values, surroundings));
+    call = callOf(positionals, values, surroundings);
+    await command.run(call);
     return 0;
   } catch (error) {
-    stderr.write(`${textOf(message(error))}\n`);
+    const advice = call && adviceOnEnd(error, call.target);
+    const text = message(error);
+    stderr.write(`${textOf(advice === undefined ? text : withAdvice(text, advice))}\n`);
     if (error instanceof UsageError) {
       stderr.write(`rtm ${command.name} --help says more.\n`);
       return USAGE;
@@ -126,9 +130,9 @@ function callOf(args: string[], options: Call['options'], surroundings: Surround
     streams: { stdin, stdout, stderr },
     target,
     connect({ timeoutMs = CALL_TIMEOUT_MS, isQuiet = false } = {}) {
-      const { secret, ...rest } = target();
-      const bus = new Bus({ ...rest, ...(secret && { secret }), timeoutMs });
-      if (!isQuiet) sayIfRepeated({ bus, url: rest.url, timeoutMs }, note);
+      const { url, token, secret } = target();
+      const bus = new Bus({ url, token, ...(secret && { secret }), timeoutMs });
+      if (!isQuiet) sayIfRepeated({ bus, url, timeoutMs }, note);
       return bus;
     },
     print(value, lines) {

@@ -34,20 +34,36 @@ export function targetOf({ bus: named, token, secret, env, folder }: TargetOptio
   // ROUTEMASTER_TOKEN. Otherwise the secret of one bus could be sent to another bus.
   const beside = token !== undefined ? undefined : entry?.token !== undefined ? entry.secret : undefined;
   const ofEnv = given === env.ROUTEMASTER_TOKEN ? env.ROUTEMASTER_SECRET : undefined;
+  const from = named === undefined ? 'ROUTEMASTER_BUS' : '--bus';
   return {
-    url: urlOf(entry?.bus ?? bus, named === undefined ? 'ROUTEMASTER_BUS' : '--bus'),
+    url: urlOf(entry?.bus ?? bus, from),
     token: name,
     secret: secret ?? carried ?? beside ?? ofEnv,
+    from: entry ? `${bus} in .rtmrc` : from,
+    meant: () => (isEntry(bus, env, folder) ? `@${bus}` : undefined),
   };
 }
 
 function entryOf(name: string, env: NodeJS.ProcessEnv, folder: string): BusEntry {
-  const path = [folder, env.HOME ?? homedir()].map((each) => join(each, '.rtmrc')).find(existsSync);
-  const entry = path === undefined ? undefined : readRtmrc(readFileSync(path, 'utf8')).get(name);
+  const entry = entriesFor(env, folder).get(name);
   if (entry?.bus === undefined) {
     throw new Failure('no_configuration', `No configuration for bus '${name}' found in .rtmrc`);
   }
   return entry;
+}
+
+function entriesFor(env: NodeJS.ProcessEnv, folder: string): Map<string, BusEntry> {
+  const path = [folder, env.HOME ?? homedir()].map((each) => join(each, '.rtmrc')).find(existsSync);
+  return path === undefined ? new Map() : readRtmrc(readFileSync(path, 'utf8'));
+}
+
+/** Returns true if `.rtmrc` has a bus of this name. Only a hint needs this, so a file that cannot be read has none. */
+function isEntry(name: string, env: NodeJS.ProcessEnv, folder: string): boolean {
+  try {
+    return entriesFor(env, folder).get(name)?.bus !== undefined;
+  } catch {
+    return false;
+  }
 }
 
 /**

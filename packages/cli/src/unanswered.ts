@@ -1,5 +1,5 @@
 import { ConnectionError, ProblemError, type RoutemasterError, TimeLimitError } from '@routemaster/client';
-import { Failure } from './command.ts';
+import { Failure, type Target } from './command.ts';
 
 /** Returns true if a call failed with this error, but the bus may have done what the call asked for. */
 export function mayBeDone(error: unknown): boolean {
@@ -21,6 +21,31 @@ export function adviseIfPerhapsDone(advice: string): (error: RoutemasterError) =
 /** Returns a message, which may end with a full stop, followed by advice. */
 export function withAdvice(message: string, advice: string): string {
   return `${message.replace(/\.$/, '')}; ${advice}`;
+}
+
+/**
+ * Returns what the user can do if no connection to the bus could be made, for the reason that `code` says. Returns
+ * undefined if the reason is another one than that nothing listens there, or that its name is not known.
+ */
+export function adviceIfUnreached(code: string, { url, from, meant }: Target): string | undefined {
+  if (code === 'ECONNREFUSED') {
+    const proxy = url.startsWith('https:') ? ', and HTTPS_PROXY if it is set' : '';
+    return `nothing listens at ${url}: start the bus, or check host and port of ${from}${proxy}`;
+  }
+  if (!/^(ENOTFOUND|EAI_AGAIN)$/.test(code)) return undefined;
+  const name = meant();
+  const question = name === undefined ? '' : ` (did you mean ${name} of .rtmrc?)`;
+  return `the host ${new URL(url).hostname} is not known here${question}: check ${from}, and DNS`;
+}
+
+/**
+ * Returns the same as `adviceIfUnreached`, for an error with which a command ended. `target` is called only if a call of
+ * the bus caused the error.
+ */
+export function adviceOnEnd(error: unknown, target: () => Target): string | undefined {
+  for (let each = error; each instanceof Error; each = each.cause)
+    if (each instanceof ConnectionError) return adviceIfUnreached(causeOf(each).code, target());
+  return undefined;
 }
 
 export const NO_TLS = 'what answers there does not speak TLS, but perhaps plain http';

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { selfSigned } from '../../../harness/http/certificates.ts';
 import { freePort, listenLocally } from '../../../harness/processes/ports.ts';
 import { until } from '../../../harness/until.ts';
-import { terminal } from './shared_terminal.ts';
+import { terminal, write } from './shared_terminal.ts';
 
 test('an error escapes what a terminal would obey, as another server may have answered it', async (t) => {
   const web = createServer(
@@ -26,8 +26,13 @@ test('an error escapes what a terminal would obey, as another server may have an
   assert.match(third ?? '', /^ {4}at /);
 });
 
-test('a person and a script are told once that the bus cannot be reached, before the error at the end', async (t) => {
-  const line = `topic list -b 127.0.0.1:${await freePort()} -t x`;
+test('a person and a script are told once that the bus cannot be reached, and at the end what to check', async (t) => {
+  const address = `127.0.0.1:${await freePort()}`;
+  const line = `topic list -b ${address} -t x`;
+  write('.rtmrc', `busofnobody:\n  bus: bus.example.com\nclosed:\n  bus: ${address}\n`);
+  t.after(() => write('.rtmrc', ''));
+  const byName = terminal.rtmAlone('topic list -b busofnobody -t x');
+  const byEntry = terminal.rtmAlone('topic list -t x', { env: { ROUTEMASTER_BUS: '@closed' } });
   const script = terminal.rtmAlone(line);
   const screen = terminal.rtmOnScreen(line);
   t.after(() => screen.kill('SIGKILL'));
@@ -41,7 +46,17 @@ test('a person and a script are told once that the bus cannot be reached, before
     stderr,
     /^http:\S+ cannot be reached \(.*ECONNREFUSED.*\); trying again, for 10 s in all\n\w+: .*ECONNREFUSED.*\n$/,
   );
+  const nothing = `; nothing listens at http://${address}: start the bus, or check host and port of `;
+  assert.ok(stderr.endsWith(`${nothing}--bus\n`), stderr);
   assert.deepEqual([stdout, status], ['', 2]);
+  const ofEntry = (await byEntry).stderr;
+  assert.ok(ofEntry.endsWith(`${nothing}@closed in .rtmrc\n`), ofEntry);
+  const unknown =
+    'host busofnobody is not known here (did you mean @busofnobody of .rtmrc?): check --bus, and DNS';
+  const ofName = (await byName).stderr;
+  assert.ok(ofName.endsWith(`; the ${unknown}\n`), ofName);
+  const { stdout: examined } = await terminal.rtmAlone('doctor -b busofnobody -t x');
+  assert.ok(examined.includes(`\n${' '.repeat(18)}The ${unknown}.\n`), examined);
 });
 
 test('a person is told after a second that the bus answers 503, as it does while its Redis is away', async (t) => {
