@@ -32,6 +32,9 @@ export const uidSeed = (): string => random(16);
 /** The id of an event that got none from its publisher: 16 characters of URL-safe Base64, 96 bits. */
 export const eventId = (): string => random(16);
 
+/** Eight random spaces and tabs. `aroundTimestamp` (publishing/event.ts) says what they are for. */
+export const randomSpaces = customAlphabet(' \t', 8);
+
 /** The random part of a client's token: 20 characters of `[a-z0-9]`, 103 bits. */
 export const tokenSuffix = customAlphabet('abcdefghijklmnopqrstuvwxyz0123456789', 20);
 

@@ -1,9 +1,13 @@
+import { randomSpaces } from '../ids.ts';
+
 export const EVENT_TYPES = ['create', 'update', 'delete', 'noop'] as const;
 export type EventType = (typeof EVENT_TYPES)[number];
 
 export interface Event {
   /** The event's id, the same for all subscribers and attempts: visible ASCII characters except `"` and `\`. */
   id: string;
+  /** True if the publisher has chosen the id. */
+  hasGivenId?: boolean;
   topic: string;
   type: EventType;
   url: string;
@@ -57,14 +61,21 @@ export function timedEvent(
 /**
  * Returns the two parts of an event's JSON text, before and after the timestamp. If the timestamp is not known yet,
  * Redis inserts it later.
+ *
+ * No publisher may know the whole text in advance. Redis's Lua keeps all strings in one hash table, whose hash is known
+ * and has no seed: 10,000 texts that were chosen to have the same hash blocked Redis for a second, in place of 20 ms.
+ * The hash reads a text from its end to its beginning. If the bus has made the id, its random characters tell the
+ * hashes apart. If the publisher has chosen the id, random spaces before the timestamp do it.
  */
 export function aroundTimestamp({
   id,
+  hasGivenId,
   topic,
   type,
   url,
   data,
 }: Omit<Event, 'timestamp'>): [before: string, after: string] {
-  const before = `{"id":"${id}","topic":"${topic}","type":"${type}","url":${JSON.stringify(url)},"t":`;
+  const spaces = hasGivenId ? randomSpaces() : '';
+  const before = `{"id":"${id}","topic":"${topic}","type":"${type}","url":${JSON.stringify(url)},"t":${spaces}`;
   return [before, data === undefined ? '}' : `,"data":${data}}`];
 }

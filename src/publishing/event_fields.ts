@@ -66,7 +66,7 @@ function read(value: unknown, { topic, nowMs, limits }: EventSource): ReadEvent 
   const { id: givenId, timestamp, at, delay } = value as Record<string, unknown>;
   const id = readId(givenId);
   const given = readTimestamp(limits.loosensTimestamps ? loosened(timestamp) : timestamp);
-  const event = { id, topic, type, url, data, timestamp: given ?? nowMs };
+  const event = { id, hasGivenId: id === givenId, topic, type, url, data, timestamp: given ?? nowMs };
   const due = readDue(at ?? undefined, delay ?? undefined);
   if (due && DOTS.test(id))
     throw new BadEvent('id', `id must not be ${id} with at or delay, because no URL could name the event`);

@@ -2,6 +2,8 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { anyUrl } from '../../harness/any_url.ts';
+import { idsOfSameHash, luaHash } from '../../harness/fences/same_hash.ts';
+import { withoutSpaces } from '../../harness/without_spaces.ts';
 import { EVENT_TYPES } from '../../src/publishing/event.ts';
 import { MAX_DATA_DEPTH } from '../../src/publishing/event_fields.ts';
 import { readEvents } from '../../src/publishing/event_input.ts';
@@ -13,7 +15,7 @@ const url = 'https://a.example.com/w/1';
 
 const readAll = (text: string) =>
   readEvents({ text, isNdjson: false, topic: 'widgets', nowMs: NOW_MS, limits: LIMITS });
-const stored = (text: string) => readAll(text).map(String);
+const stored = (text: string) => readAll(text).map((event) => withoutSpaces(String(event)));
 const storedOne = (members: string) => String(stored(`{"type":"noop","url":"${url}",${members}}`));
 
 describe('an event is stored as the JSON text that is delivered', () => {
@@ -44,7 +46,11 @@ describe('an event is stored as the JSON text that is delivered', () => {
 
 describe('an event with a time of its own', () => {
   const PAST_MS = 100_000_000_000;
-  const timed = (members: string) => readAll(`{"id":"x","type":"noop","url":"${url}",${members}}`)[0];
+  const readPlain = (text: string) =>
+    readAll(text).map((event) =>
+      typeof event === 'string' ? withoutSpaces(event) : { ...event, text: withoutSpaces(event.text) },
+    );
+  const timed = (members: string) => readPlain(`{"id":"x","type":"noop","url":"${url}",${members}}`)[0];
   const before = `{"id":"x","topic":"widgets","type":"noop","url":"${url}","t":`;
 
   test('has that time, unless its publisher gives it another', () => {
@@ -69,13 +75,11 @@ describe('an event with a time of its own', () => {
   });
 
   test('may stand among others', () => {
-    const [one, other] = readAll(
-      `[{"id":"x","type":"noop","url":"${url}"},{"id":"x","type":"noop","url":"${url}","at":${PAST_MS}}]`,
-    );
-    assert.deepEqual(
-      [one, other],
-      [`${before}${NOW_MS}}`, { id: 'x', at: PAST_MS, text: `${before}${PAST_MS}}` }],
-    );
+    const both = `[{"id":"x","type":"noop","url":"${url}"},{"id":"x","type":"noop","url":"${url}","at":${PAST_MS}}]`;
+    assert.deepEqual(readPlain(both), [
+      `${before}${NOW_MS}}`,
+      { id: 'x', at: PAST_MS, text: `${before}${PAST_MS}}` },
+    ]);
   });
 
   test('is known to clients of the Ruby Routemaster too, which never send one by chance', () => {
@@ -83,6 +87,35 @@ describe('an event with a time of its own', () => {
     const limits = { maxEventDataBytes: 65_536, ...DIALECTS.routemaster.events };
     const [event] = readEvents({ text, isNdjson: false, topic: 'widgets', nowMs: NOW_MS, limits });
     assert.equal(typeof event === 'object' && event.delay, 7);
+  });
+});
+
+describe('events whose texts were chosen to have the same hash in Lua', () => {
+  const COUNT = 1000;
+  /** Returns how many of the texts have the hash that most of them have. */
+  const largest = (texts: readonly string[]) =>
+    Math.max(...Object.values(Object.groupBy(texts, luaHash)).map((group) => group?.length ?? 0));
+  const event = { type: 'noop', url, timestamp: 1 };
+  const after = `","topic":"widgets","type":"noop","url":"${url}","t":1}`;
+  const ids = idsOfSameHash(COUNT, '{"id":"', after);
+
+  test('would all have it without random spaces', () => {
+    assert.equal(new Set(ids).size, COUNT);
+    assert.equal(largest(ids.map((id) => `{"id":"${id}${after}`)), COUNT);
+  });
+
+  test('hardly ever have the same hash', () => {
+    const texts = readAll(JSON.stringify(ids.map((id) => ({ id, ...event })))).map(String);
+    assert.ok(largest(texts) < COUNT / 20, `${largest(texts)} of ${COUNT}`);
+  });
+
+  test('hardly ever have the same hash if they are delayed', () => {
+    const start = idsOfSameHash(COUNT, '{"id":"', after.slice(0, -2));
+    const texts = start.map(
+      (id) => readAll(JSON.stringify({ id, ...event, timestamp: undefined, delay: 7 }))[0],
+    );
+    const known = texts.map((each) => (typeof each === 'object' ? each.text : ''));
+    assert.ok(largest(known) < COUNT / 20, `${largest(known)} of ${COUNT}`);
   });
 });
 

@@ -2,7 +2,9 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { threadCpuSince } from '../../harness/thread_cpu.ts';
+import { withoutSpaces } from '../../harness/without_spaces.ts';
 import { BusError } from '../../src/errors.ts';
+import type { ReadEvent } from '../../src/publishing/event_fields.ts';
 import { isLong, readEvents, readInSteps } from '../../src/publishing/event_input.ts';
 import { DIALECTS } from '../../src/routing/dialect.ts';
 
@@ -20,14 +22,15 @@ interface Read {
 
 function read(text: string, isNdjson = false): Read {
   const body = { text, isNdjson, topic: 'widgets', nowMs: 5, limits: LIMITS };
-  if (!isLong(body)) return { texts: readEvents(body).map(String), steps: 1, longestMs: 0 };
+  const texts = (events: readonly ReadEvent[]) => events.map((each) => withoutSpaces(String(each)));
+  if (!isLong(body)) return { texts: texts(readEvents(body)), steps: 1, longestMs: 0 };
   const reading = readInSteps(body);
   let longestMs = 0;
   for (let steps = 1; ; steps++) {
     const tookMs = threadCpuSince();
     const step = reading.next();
     longestMs = Math.max(longestMs, tookMs());
-    if (step.done) return { texts: step.value.map(String), steps, longestMs };
+    if (step.done) return { texts: texts(step.value), steps, longestMs };
   }
 }
 
