@@ -14,6 +14,11 @@ export const FIELDS: ReadonlySet<string> = new Set(['id', 'type', 'url', 'timest
 export const MAX_DELAY_MS = 31_536_000_000;
 /** Minimum `at` of an event: a time in 1973. A lower number is probably in seconds. */
 export const MIN_AT_MS = 100_000_000_000;
+/**
+ * Timestamps that are refused, because they are seconds: as milliseconds they lie between January and April 1970. The
+ * Ruby Routemaster took them, so its clients are not refused.
+ */
+export const SECONDS = { min: 1e9, max: 1e10 };
 // Matches an event's id: visible ASCII characters that JSON does not escape.
 export const EVENT_ID = /^[!#-[\]-~]{1,64}$/;
 // Matches the ids `.` and `..`, which a delayed event must not have: its id becomes a part of a URL's path, and
@@ -65,7 +70,7 @@ function read(value: unknown, { topic, nowMs, limits }: EventSource): ReadEvent 
   const { type, url, data } = readContent(value, limits, FIELDS);
   const { id: givenId, timestamp, at, delay } = value as Record<string, unknown>;
   const id = readId(givenId);
-  const given = readTimestamp(limits.loosensTimestamps ? loosened(timestamp) : timestamp);
+  const given = limits.loosensTimestamps ? readTimestamp(loosened(timestamp)) : readStrictly(timestamp);
   const event = { id, hasGivenId: id === givenId, topic, type, url, data, timestamp: given ?? nowMs };
   const due = readDue(at ?? undefined, delay ?? undefined);
   if (due && DOTS.test(id))
@@ -119,6 +124,13 @@ function readTimestamp(timestamp: unknown): number | undefined {
   if (timestamp === undefined || timestamp === null) return undefined;
   if (Number.isSafeInteger(timestamp)) return timestamp as number;
   throw new BadEvent('timestamp', 'timestamp must be a whole number of milliseconds since 1970');
+}
+
+function readStrictly(value: unknown): number | undefined {
+  const timestamp = readTimestamp(value);
+  if (timestamp !== undefined && timestamp >= SECONDS.min && timestamp < SECONDS.max)
+    throw new BadEvent('timestamp', 'timestamp looks like seconds; send milliseconds since 1970');
+  return timestamp;
 }
 
 /**

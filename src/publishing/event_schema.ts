@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { EventDialect } from '../routing/dialect.ts';
 import { NAMED } from '../routing/schemas.ts';
 import { EVENT_TYPES } from './event.ts';
-import { EVENT_ID, MAX_DATA_DEPTH, MAX_DELAY_MS, MIN_AT_MS } from './event_fields.ts';
+import { EVENT_ID, MAX_DATA_DEPTH, MAX_DELAY_MS, MIN_AT_MS, SECONDS } from './event_fields.ts';
 import { MAX_EVENTS } from './event_input.ts';
 
 const type = z.enum(EVENT_TYPES).describe('What happened to it.');
@@ -15,7 +15,7 @@ const DATA = `Any JSON, at most ${MAX_DATA_DEPTH} levels deep and \`ROUTEMASTER_
 export function publishBody({ maxUrlLength, ignoresUnknownFields, loosensTimestamps }: EventDialect) {
   const timestamp = loosensTimestamps
     ? z.union([z.number(), z.string().regex(/^-?\d{1,15}$/), z.literal(false)])
-    : z.int();
+    : z.union([z.int().max(SECONDS.min - 1), z.int().min(SECONDS.max)]);
   const fields = {
     type,
     url: z
@@ -30,7 +30,10 @@ export function publishBody({ maxUrlLength, ignoresUnknownFields, loosensTimesta
       .describe('The id of the event, the same for every subscriber; unless given, the bus makes one.'),
     timestamp: timestamp
       .nullish()
-      .describe('When it happened, in ms since 1970; unless given, when the bus got it, or when it is due.'),
+      .describe(
+        `When it happened, in ms since 1970${loosensTimestamps ? '' : ' (ten digits, as seconds have, are refused)'}; ` +
+          'unless given, when the bus got it, or when it is due.',
+      ),
     at: z
       .int()
       .min(MIN_AT_MS)

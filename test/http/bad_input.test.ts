@@ -143,6 +143,8 @@ describe('an event is refused', () => {
     [`{"type":"noop","url":"${longUrl}"}`, 'url', /at most 1024 characters/],
     [event(',"timestamp":9007199254740992'), 'timestamp', /whole number of milliseconds/],
     [event(',"timestamp":-1.5'), 'timestamp', /whole number of milliseconds/],
+    [event(',"timestamp":1000000000'), 'timestamp', /looks like seconds; send milliseconds/],
+    [event(',"timestamp":9999999999'), 'timestamp', /looks like seconds; send milliseconds/],
     [event(',"Data":1'), 'Data', /unknown field "Data"; use id, type, url, timestamp, data/],
     [event(',"__proto__":{"data":1}'), '__proto__', /unknown field/],
     [data(nested(65)), 'data', /deeper than 64 levels/],
