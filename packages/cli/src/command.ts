@@ -1,12 +1,8 @@
 import type { Bus } from './bus.ts';
 
 export interface Option {
-  type: 'string' | 'boolean';
   short?: string;
-  /**
-   * The word that stands for the value of the option in help texts, such as URL. Undefined for a `boolean` option,
-   * which has no value.
-   */
+  /** The word that stands for the value of the option in help texts, such as URL. Absent if the option has no value. */
   value?: string;
   help: string;
 }
@@ -48,8 +44,8 @@ export interface Streams {
 export interface Command {
   /** One word, or two, such as `token add`. */
   name: string;
-  /** The arguments as help shows them: one text for each way to call the command. */
-  args: readonly string[];
+  /** The arguments as help shows them: one text for each way to call the command. Absent if it takes none. */
+  args?: readonly string[];
   options?: Readonly<Record<string, Option>>;
   help: string;
   run(call: Call): Promise<void>;

@@ -26,50 +26,41 @@ import { ofClient } from './whose.ts';
 
 export const COMMON_OPTIONS: Readonly<Record<string, Option>> = {
   bus: {
-    type: 'string',
     short: 'b',
     value: 'DOMAIN|@NAME',
     help: 'the domain of the bus, or its name in .rtmrc; else $ROUTEMASTER_BUS',
   },
   token: {
-    type: 'string',
     short: 't',
     value: 'TOKEN',
     help: 'the token of a client, TOKEN:SECRET, or the root key; else $ROUTEMASTER_TOKEN',
   },
-  secret: { type: 'string', value: 'SECRET', help: 'the secret of the client' },
-  json: { type: 'boolean', help: 'print what the bus answers, as JSON' },
-  verbose: { type: 'boolean', short: 'v', help: 'show where an error comes from' },
-  help: { type: 'boolean', short: 'h', help: 'show how to use the command' },
+  secret: { value: 'SECRET', help: 'the secret of the client' },
+  json: { help: 'print what the bus answers, as JSON' },
+  verbose: { short: 'v', help: 'show where an error comes from' },
+  help: { short: 'h', help: 'show how to use the command' },
 };
 
-const OF_SUBSCRIBER: Option = { type: 'string', value: 'TOKEN', help: 'those of this subscriber (root)' };
+const OF_SUBSCRIBER: Option = { value: 'TOKEN', help: 'those of this subscriber (root)' };
 const LISTED_SUBSCRIBER: Option = { ...OF_SUBSCRIBER, help: 'only those of this subscriber (root, viewer)' };
 const LISTED_JOIN: Option = {
-  type: 'string',
   value: 'NAME',
   help: 'only those of this join of the client, or of --subscriber',
 };
 const LIMITS: Readonly<Record<string, Option>> = {
   publish: {
-    type: 'string',
     value: 'TOPICS',
     help: 'what it may publish to, such as orders,shop_*; - means nothing; any topic unless given',
   },
-  subscribe: {
-    type: 'string',
-    value: 'TOPICS',
-    help: 'what it may subscribe to, in the same form',
-  },
+  subscribe: { value: 'TOPICS', help: 'what it may subscribe to, in the same form' },
 };
-const ALL: Option = { type: 'boolean', help: 'all of the client, or of --subscriber' };
+const ALL: Option = { help: 'all of the client, or of --subscriber' };
 
 const SINCE: Option = {
-  type: 'string',
   value: 'TIME',
   help: 'only from this time on: a date such as 2026-07-01T10:00Z, or how long ago, such as 2h',
 };
-const NEWEST: Option = { type: 'string', value: 'COUNT', help: 'how many, the newest; 100 unless given' };
+const NEWEST: Option = { value: 'COUNT', help: 'how many, the newest; 100 unless given' };
 
 /** All commands. The help, the README and the shell completion are made from this table. */
 export const COMMANDS: readonly Command[] = [
@@ -88,18 +79,14 @@ export const COMMANDS: readonly Command[] = [
     run: limitToken,
   },
   { name: 'token del', args: ['TOKEN'], help: 'remove a client (root)', run: deleteToken },
-  { name: 'token list', args: [''], help: 'list the clients: token, tab, name (root)', run: listTokens },
+  { name: 'token list', help: 'list the clients: token, tab, name (root)', run: listTokens },
   {
     name: 'sub add',
     args: ['URL TOPIC [TOPIC...]'],
     options: {
-      latency: { type: 'string', value: 'MS', help: 'how long events may wait for others' },
-      'batch-size': { type: 'string', value: 'COUNT', help: 'maximum events in a delivery' },
-      uuid: {
-        type: 'string',
-        value: 'TEXT',
-        help: 'the user of each delivery; default: the present one, or the token',
-      },
+      latency: { value: 'MS', help: 'how long events may wait for others' },
+      'batch-size': { value: 'COUNT', help: 'maximum events in a delivery' },
+      uuid: { value: 'TEXT', help: 'the user of each delivery; default: the present one, or the token' },
     },
     help: 'subscribe the client to these topics and no others',
     run: addSubscription,
@@ -110,7 +97,7 @@ export const COMMANDS: readonly Command[] = [
     help: 'unsubscribe the client from the topics, or from everything if none is given',
     run: deleteSubscription,
   },
-  { name: 'sub list', args: [''], help: 'list the subscriptions, as YAML', run: listSubscriptions },
+  { name: 'sub list', help: 'list the subscriptions, as YAML', run: listSubscriptions },
   { name: 'sub show', args: ['TOKEN'], help: 'show a subscription', run: showSubscription },
   {
     name: 'sub pause',
@@ -128,12 +115,8 @@ export const COMMANDS: readonly Command[] = [
     name: 'pub',
     args: ['created|updated|deleted|noop TOPIC URL [--data JSON|@FILE|-]', 'TOPIC --ndjson FILE|-'],
     options: {
-      data: { type: 'string', value: 'JSON|@FILE|-', help: 'the data of the event' },
-      ndjson: {
-        type: 'string',
-        value: 'FILE|-',
-        help: 'a file with an event of the API, as JSON, in each line',
-      },
+      data: { value: 'JSON|@FILE|-', help: 'the data of the event' },
+      ndjson: { value: 'FILE|-', help: 'a file with an event of the API, as JSON, in each line' },
     },
     help: 'publish an event, or those of a file in their order',
     run: publish,
@@ -143,26 +126,18 @@ export const COMMANDS: readonly Command[] = [
     args: ['TOPIC [TOPIC...]'],
     options: {
       'forward-to': {
-        type: 'string',
         value: 'URL',
         help: 'POST each delivery there too, unsigned, with the user of the URL as its uuid',
       },
-      port: { type: 'string', value: 'PORT', help: 'where to receive, on 127.0.0.1; 9292 unless given' },
-      callback: {
-        type: 'string',
-        value: 'URL',
-        help: 'where the bus reaches that port, if not on this machine',
-      },
+      port: { value: 'PORT', help: 'where to receive, on 127.0.0.1; 9292 unless given' },
+      callback: { value: 'URL', help: 'where the bus reaches that port, if not on this machine' },
     },
     help: 'subscribe the client until Ctrl-C, and print each event; it must not have a subscription',
     run: listen,
   },
   {
     name: 'top',
-    args: [''],
-    options: {
-      once: { type: 'boolean', help: 'show it once, without rates of failed deliveries and of subscribers' },
-    },
+    options: { once: { help: 'show it once, without rates of failed deliveries and of subscribers' } },
     help: 'show the whole bus until Ctrl-C: rates, the busiest topics, queues, subscribers that fail',
     run: top,
   },
@@ -174,17 +149,14 @@ export const COMMANDS: readonly Command[] = [
   },
   {
     name: 'audit',
-    args: [''],
     options: {
       since: SINCE,
       client: {
-        type: 'string',
         value: 'NAME',
         help: 'only calls of this client, as the column CLIENT names it: by its token, if it has a secret',
       },
-      action: { type: 'string', value: 'ACTION', help: 'only calls that do this, such as topic.delete' },
+      action: { value: 'ACTION', help: 'only calls that do this, such as topic.delete' },
       target: {
-        type: 'string',
         value: 'NAME',
         help: 'only calls about this client, topic or other thing, as the column TARGET names it',
       },
@@ -195,10 +167,8 @@ export const COMMANDS: readonly Command[] = [
   },
   {
     name: 'topic list',
-    args: [''],
     options: {
       sort: {
-        type: 'string',
         value: 'ORDER',
         help: 'by rate, the busiest first, or by name; shows how many events each gets a second',
       },
@@ -215,7 +185,6 @@ export const COMMANDS: readonly Command[] = [
   { name: 'topic del', args: ['TOPIC'], help: 'remove a topic (its publisher, root)', run: deleteTopic },
   {
     name: 'trigger list',
-    args: [''],
     help: 'list the triggers of the client, or of all clients (root, viewer)',
     run: listTriggers,
   },
@@ -249,7 +218,6 @@ export const COMMANDS: readonly Command[] = [
   },
   {
     name: 'join list',
-    args: [''],
     help: 'list the joins of the client, or of all clients (root, viewer)',
     run: listJoins,
   },
@@ -276,15 +244,10 @@ export const COMMANDS: readonly Command[] = [
   },
   {
     name: 'delivery list',
-    args: [''],
     options: {
       subscriber: LISTED_SUBSCRIBER,
       join: LISTED_JOIN,
-      state: {
-        type: 'string',
-        value: 'STATE',
-        help: 'open, ready, in_flight, retrying, paused, taken, dead or dropped',
-      },
+      state: { value: 'STATE', help: 'open, ready, in_flight, retrying, paused, taken, dead or dropped' },
       since: SINCE,
       until: { ...SINCE, help: 'only from before this time, in the same forms' },
       limit: NEWEST,
@@ -306,7 +269,6 @@ export const COMMANDS: readonly Command[] = [
   },
   {
     name: 'dead list',
-    args: [''],
     options: { subscriber: LISTED_SUBSCRIBER, join: LISTED_JOIN },
     help: 'list the dead letters, the newest first',
     run: listDeadLetters,
@@ -330,9 +292,8 @@ export const COMMANDS: readonly Command[] = [
     name: 'secret rotate',
     args: ['TOKEN'],
     options: {
-      grace: { type: 'string', value: 'MS', help: 'how long the old secret still works' },
+      grace: { value: 'MS', help: 'how long the old secret still works' },
       'secret-at': {
-        type: 'string',
         value: 'MS',
         help: 'replace only the secret of this time (secret_at of token list --json)',
       },
@@ -344,16 +305,15 @@ export const COMMANDS: readonly Command[] = [
     name: 'verify',
     args: ['--secret S --headers F --body F|-'],
     options: {
-      secret: { type: 'string', value: 'S', help: 'the signing secret, whsec_… or whpk_…' },
-      headers: { type: 'string', value: 'F', help: 'a file with the headers of the delivery, one a line' },
-      body: { type: 'string', value: 'F|-', help: 'a file with its body, byte for byte' },
+      secret: { value: 'S', help: 'the signing secret, whsec_… or whpk_…' },
+      headers: { value: 'F', help: 'a file with the headers of the delivery, one a line' },
+      body: { value: 'F|-', help: 'a file with its body, byte for byte' },
     },
     help: 'say whether a delivery is genuine, or what is wrong',
     run: verify,
   },
   {
     name: 'doctor',
-    args: [''],
     help: 'check connection, TLS, clock, credentials, workers and callbacks, and say what to do',
     run: examine,
   },
@@ -363,5 +323,5 @@ export const COMMANDS: readonly Command[] = [
     help: 'print a script that completes commands; for bash: source <(rtm completion bash)',
     run: (call) => printCompletion(call, COMMANDS, COMMON_OPTIONS),
   },
-  { name: '--version', args: [''], help: 'print the version of rtm', run: printVersion },
+  { name: '--version', help: 'print the version of rtm', run: printVersion },
 ];

@@ -5,7 +5,7 @@ import { COMMANDS, COMMON_OPTIONS } from './commands.ts';
  * Returns the usage lines of a command, one for each way to call it. Each line ends with those options of the command
  * that `args` does not mention. Options that all commands have in common are left out.
  */
-export function forms({ name, args, options = {} }: Command): string[] {
+export function forms({ name, args = [''], options = {} }: Command): string[] {
   const own = Object.entries(options).map(([option, { value }]) => `--${option}${value ? ` ${value}` : ''}`);
   const others = own.filter((option) => !args.some((form) => form.includes(option.split(' ')[0] ?? option)));
   return args.map((form) => {

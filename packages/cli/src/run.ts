@@ -76,9 +76,8 @@ function groupOf([first, second = '']: readonly string[]): Command[] {
 
 function parse(command: Command, args: readonly string[]) {
   const options: Record<string, { type: 'string' | 'boolean'; short?: string }> = {};
-  for (const [name, { type, short }] of Object.entries({ ...COMMON_OPTIONS, ...command.options })) {
-    options[name] = short === undefined ? { type } : { type, short };
-  }
+  for (const [name, { short, value }] of Object.entries({ ...COMMON_OPTIONS, ...command.options }))
+    options[name] = { type: value ? 'string' : 'boolean', ...(short && { short }) };
   try {
     return parseArgs({ args: [...args], options, allowPositionals: true });
   } catch (error) {
@@ -101,7 +100,7 @@ function reasonOf(message: string, names: readonly string[]): string {
 }
 
 /** Returns true if one of the ways to call the command takes as many arguments as were given. */
-function fits({ args }: Command, given: number): boolean {
+function fits({ args = [''] }: Command, given: number): boolean {
   return args.some((form) => {
     const words = form.replace(/\[?--\S+( [^[\s]\S*)?/g, '').match(/\S+/g) ?? [];
     const needed = words.filter((word) => !word.startsWith('['));

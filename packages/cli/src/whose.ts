@@ -10,7 +10,6 @@ interface Owner {
 
 /** The option `--client`, by which `roles` say whose join or trigger they mean. */
 export const ofClient = (thing: string, roles = 'root'): Option => ({
-  type: 'string',
   value: 'TOKEN',
   help: `whose ${thing} (${roles})`,
 });
