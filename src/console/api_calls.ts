@@ -13,7 +13,7 @@ export type PageCall = Pick<Call, 'headers' | 'request' | 'formToken' | 'judgeAg
   refusal?: Refusal;
 };
 
-interface ApiInput {
+export interface ApiInput {
   params?: Record<string, string>;
   query?: Record<string, string | undefined>;
   body?: unknown;
@@ -70,9 +70,16 @@ export class ApiCalls {
     this.#routes = new Map(routes.map((route) => [`${route.method} ${route.path}`, route]));
   }
 
+  /** Returns the row of the call `name`, such as `GET /topics`. */
+  route(name: string): Route {
+    const route = this.#routes.get(name);
+    if (!route) throw new Error(`there is no call ${name}`);
+    return route;
+  }
+
   /** True if the visitor's role permits the call `name`, such as `GET /topics`. */
   allows(name: string, { caller }: PageCall): boolean {
-    return caller !== undefined && (this.#routes.get(name)?.roles.includes(caller.role) ?? false);
+    return caller !== undefined && this.route(name).roles.includes(caller.role);
   }
 
   /**
@@ -84,8 +91,7 @@ export class ApiCalls {
     pageCall: PageCall,
     { params = {}, query = {}, body, text = '', keep, ending }: ApiInput = {},
   ): Promise<ApiAnswer<T>> {
-    const route = this.#routes.get(name);
-    if (!route) throw new Error(`there is no call ${name}`);
+    const route = this.route(name);
     const { caller } = pageCall;
     if (!caller || !this.allows(name, pageCall))
       throw new BusError('forbidden', `only ${route.roles.join(' or ')} may do this`);

@@ -11,7 +11,7 @@ import { ago, duration } from './format.ts';
 import { live } from './layout.ts';
 import { linkToQueue } from './links.ts';
 import { action, page } from './page.ts';
-import { ANY_QUERY, form, hidden, pathWith } from './parts.ts';
+import { form, hidden, pathWith } from './parts.ts';
 
 const LETTERS = '/console/dead_letters';
 export const BULK_PATH = `${LETTERS}/bulk`;
@@ -38,29 +38,26 @@ export function bulkOwner(caller: Caller): string {
  */
 export function bulkPages({ api, bulks, joins, publicNames }: BulkParts & { api: ApiCalls }): Route[] {
   return [
-    page(BULK_PATH, ALL, {
-      query: ANY_QUERY,
-      async show(call) {
-        const bulk = await seenBy(call.caller, await bulks.find(bulkOwner(call.caller)));
-        const nowMs = await api.nowMs();
-        const mayChange = call.caller.role !== 'viewer';
-        const { busy, id } = call.query;
-        return {
-          title: 'Dead letters',
-          current: LETTERS,
-          // When an open page refreshes itself, it sends the `id` of the bulk operation that it shows. If somebody has
-          // begun another operation since, the page shows the new one, and says so.
-          body: live('bulk', pathWith(BULK_PATH, { busy, id: id ?? bulk?.id }), [
-            busy && bulk?.state === 'running' && important('This one still runs, so no other was begun.'),
-            id &&
-              bulk &&
-              bulk.id !== id &&
-              important('Somebody has begun this one meanwhile, in place of the one that was here.'),
-            bulk ? shown(bulk, mayChange && call, nowMs) : html`<h1>Nothing is retried or purged now</h1>`,
-            html`<p><a href="${LETTERS}">Dead letters</a></p>`,
-          ]),
-        };
-      },
+    page(BULK_PATH, ALL, async (call) => {
+      const bulk = await seenBy(call.caller, await bulks.find(bulkOwner(call.caller)));
+      const nowMs = await api.nowMs();
+      const mayChange = call.caller.role !== 'viewer';
+      const { busy, id } = call.query;
+      return {
+        title: 'Dead letters',
+        current: LETTERS,
+        // When an open page refreshes itself, it sends the `id` of the bulk operation that it shows. If somebody has
+        // begun another operation since, the page shows the new one, and says so.
+        body: live('bulk', pathWith(BULK_PATH, { busy, id: id ?? bulk?.id }), [
+          busy && bulk?.state === 'running' && important('This one still runs, so no other was begun.'),
+          id &&
+            bulk &&
+            bulk.id !== id &&
+            important('Somebody has begun this one meanwhile, in place of the one that was here.'),
+          bulk ? shown(bulk, mayChange && call, nowMs) : html`<h1>Nothing is retried or purged now</h1>`,
+          html`<p><a href="${LETTERS}">Dead letters</a></p>`,
+        ]),
+      };
     }),
     action(BULK_PATH, BOTH, {
       action: 'dead_letters.bulk',

@@ -10,7 +10,7 @@ import { ago } from './format.ts';
 import { commonField } from './layout.ts';
 import { subscriberPath } from './links.ts';
 import { listingPage } from './listing_page.ts';
-import { action } from './page.ts';
+import { action, forwarding } from './page.ts';
 import {
   backTo,
   checkTyped,
@@ -19,14 +19,11 @@ import {
   form,
   hidden,
   nameForm,
-  pathParameter,
   typeIt,
   wasField,
 } from './parts.ts';
 
 const PATH = '/console/clients';
-
-const TOKEN = pathParameter('token', 'client_not_found', 'client');
 
 export interface ClientsParts {
   subscribers: Pick<Subscribers, 'has'>;
@@ -41,7 +38,7 @@ export function clientsPages({ api, subscribers }: ClientsParts & { api: ApiCall
       async act(call) {
         await checkFirst(call);
         const body = { name: call.body.name, secret: true, ...limitsIn(call.body) };
-        const made = await api.call<{ token: string; secret: string }>('POST /api_tokens', call, { body });
+        const made = await api.call<MadeSecret>('POST /api_tokens', call, { body });
         call.about?.(undefined, made.body.token);
         return secretPage(made.body);
       },
@@ -138,7 +135,6 @@ function changes(api: ApiCalls): Route[] {
   return [
     action(`${PATH}/:token/limit`, ROOT, {
       action: 'client.limit',
-      params: TOKEN,
       async act(call) {
         const what = 'these limits meanwhile; this form would replace those in the list';
         checkUnchanged(call.body, limitsOf(await find(call)), { code: 'bad_client', field: 'publish', what });
@@ -146,22 +142,14 @@ function changes(api: ApiCalls): Route[] {
         return backTo(PATH, call);
       },
     }),
-    action(`${PATH}/:token/rotate`, ROOT, {
-      action: 'client.rotate_secret',
-      params: TOKEN,
-      async act(call) {
-        // If a person reloads the page that shows the new secret, the browser sends the form again. So the form says
-        // when the secret to replace was made (`secret_at`), and the API refuses the form if there is a newer secret.
-        const body = { secret_at: Number(call.body.secret_at) };
-        const { params } = call;
-        const name = 'POST /api_tokens/:token/secret';
-        const made = await api.call<{ token: string; secret: string }>(name, call, { params, body });
-        return secretPage(made.body);
-      },
+    forwarding(api, 'POST /api_tokens/:token/secret', `${PATH}/:token/rotate`, {
+      // If a person reloads the page that shows the new secret, the browser sends the form again. So the form says when
+      // the secret to replace was made (`secret_at`), and the API refuses the form if there is a newer secret.
+      asked: ({ body }) => ({ body: { secret_at: Number(body.secret_at) } }),
+      next: (_, made: MadeSecret) => secretPage(made),
     }),
     action(`${PATH}/:token/remove`, ROOT, {
       action: 'client.delete',
-      params: TOKEN,
       async act(call) {
         const { token } = call.params;
         const client = await find(call);
@@ -175,7 +163,7 @@ function changes(api: ApiCalls): Route[] {
   async function find(call: PageCall & { params: { token: string } }): Promise<ClientReport> {
     const { body } = await api.call<ClientReport[] | undefined>('GET /api_tokens', call);
     const client = body?.find(({ token }) => token === call.params.token);
-    if (!client) throw new BusError('client_not_found', TOKEN.wording.whole);
+    if (!client) throw new BusError('client_not_found', 'there is no such client');
     return client;
   }
 }
@@ -224,7 +212,12 @@ ${limitFields(fields, {})}`,
   })}</div>`;
 }
 
-function secretPage({ token, secret }: { token: string; secret: string }) {
+interface MadeSecret {
+  token: string;
+  secret: string;
+}
+
+function secretPage({ token, secret }: MadeSecret) {
   return {
     title: 'A new secret',
     current: PATH,

@@ -10,7 +10,7 @@ import { FormFields } from './filled_form.ts';
 import { ago } from './format.ts';
 import { linkToSubscriber } from './links.ts';
 import { action, page } from './page.ts';
-import { ANY_QUERY, backTo, hidden, nextPage, optionsOf, ownFields, table } from './parts.ts';
+import { backTo, hidden, nextPage, optionsOf, ownFields, table } from './parts.ts';
 
 const PATH = '/console/dead_letters';
 
@@ -58,54 +58,51 @@ export function deadLettersPages({ api, ...parts }: BulkParts & { api: ApiCalls 
 
 /** The page that lists dead letters. Its forms retry or purge the selected ones, or all that match. */
 function listing({ api, bulks }: Pick<BulkParts, 'bulks'> & { api: ApiCalls }): Route {
-  return page(PATH, ALL, {
-    query: ANY_QUERY,
-    async show(call) {
-      const { since, until, ...others } = call.query;
-      const { subscriber, join, reason } = others;
-      const times = { since: timeIn(since)?.toString(), until: timeIn(until)?.toString() };
-      const [{ body, next }, bulk] = await Promise.all([
-        api.call<DeadLetter[]>('GET /dead_letters', call, { query: { ...others, ...times } }),
-        // If a partition is away, the page does not say which retry or purge of many dead letters is under way.
-        bulks.find(bulkOwner(call.caller)).catch(ignoreUnavailable),
-      ]);
-      const isFiltered = [subscriber, join, reason, since, until, others.before].some(Boolean);
-      const nowMs = await api.nowMs();
-      const mayChange = api.allows('POST /dead_letters/:id/retry', call);
-      const fields = new FormFields(call, `${PATH}/selected`);
-      const selector = ({ id }: DeadLetter) =>
-        html`<input ${fields.checkbox('id', id)} aria-label="Select ${id}">`;
-      const rows = table<DeadLetter>(
-        [
-          mayChange && { name: '', cell: selector },
-          {
-            name: 'Died',
-            cell: ({ id, died_at }) => html`<a href="${DELIVERIES}/${id}">${ago(died_at, nowMs)}</a>`,
-          },
-          { name: 'Subscriber', cell: linkToSubscriber },
-          { name: 'Reason', cell: ({ reason }) => html`<span class="mono">${reason}</span>` },
-          { name: 'Attempts', isAmount: true, cell: ({ attempts }) => attempts },
-          { name: 'Events', isAmount: true, cell: ({ event_count }) => event_count },
-        ],
-        body,
-        isFiltered
-          ? `None match${next ? ' here; look at the next page' : ''}.`
-          : 'Nothing has died. A batch becomes a dead letter when it was tried for too long, or too often.',
-      );
-      // HTML permits no form inside a form, so `confirmed`, which makes a form, cannot be used here.
-      const acts = html`<div class="acts"><button class="quiet" name="do" value="retry">Retry selected</button>
+  return page(PATH, ALL, async (call) => {
+    const { since, until, ...others } = call.query;
+    const { subscriber, join, reason } = others;
+    const times = { since: timeIn(since)?.toString(), until: timeIn(until)?.toString() };
+    const [{ body, next }, bulk] = await Promise.all([
+      api.call<DeadLetter[]>('GET /dead_letters', call, { query: { ...others, ...times } }),
+      // If a partition is away, the page does not say which retry or purge of many dead letters is under way.
+      bulks.find(bulkOwner(call.caller)).catch(ignoreUnavailable),
+    ]);
+    const isFiltered = [subscriber, join, reason, since, until, others.before].some(Boolean);
+    const nowMs = await api.nowMs();
+    const mayChange = api.allows('POST /dead_letters/:id/retry', call);
+    const fields = new FormFields(call, `${PATH}/selected`);
+    const selector = ({ id }: DeadLetter) =>
+      html`<input ${fields.checkbox('id', id)} aria-label="Select ${id}">`;
+    const rows = table<DeadLetter>(
+      [
+        mayChange && { name: '', cell: selector },
+        {
+          name: 'Died',
+          cell: ({ id, died_at }) => html`<a href="${DELIVERIES}/${id}">${ago(died_at, nowMs)}</a>`,
+        },
+        { name: 'Subscriber', cell: linkToSubscriber },
+        { name: 'Reason', cell: ({ reason }) => html`<span class="mono">${reason}</span>` },
+        { name: 'Attempts', isAmount: true, cell: ({ attempts }) => attempts },
+        { name: 'Events', isAmount: true, cell: ({ event_count }) => event_count },
+      ],
+      body,
+      isFiltered
+        ? `None match${next ? ' here; look at the next page' : ''}.`
+        : 'Nothing has died. A batch becomes a dead letter when it was tried for too long, or too often.',
+    );
+    // HTML permits no form inside a form, so `confirmed`, which makes a form, cannot be used here.
+    const acts = html`<div class="acts"><button class="quiet" name="do" value="retry">Retry selected</button>
 <details class="confirm"><summary>Purge selected…</summary><div class="card"><p>Their events are deleted, and never delivered.</p>
 <button class="danger" name="do" value="purge">Purge selected</button></div></details></div>`;
-      return {
-        title: 'Dead letters',
-        current: PATH,
-        body: html`<h1>Dead letters${subscriber && html` of <span class="mono">${subscriber}</span>`}</h1>
+    return {
+      title: 'Dead letters',
+      current: PATH,
+      body: html`<h1>Dead letters${subscriber && html` of <span class="mono">${subscriber}</span>`}</h1>
 ${bulk && html`<p class="card">${headline(bulk)}. <a href="${BULK_PATH}">Look at it</a></p>`}
 ${filter(call.query)}
 ${mayChange && body.length > 0 ? html`<form method="post" action="${PATH}/selected">${fields.problem()}${ownFields(call)}${rows}${acts}</form>` : rows}${nextPage(PATH, next && { ...next, since: since ?? '', until: until ?? '' })}
 ${mayChange && (body.length > 0 || next) && all(call, call.query)}`,
-      };
-    },
+    };
   });
 }
 

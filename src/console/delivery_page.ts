@@ -2,7 +2,7 @@ import { type Content, type Html, html } from '../html.ts';
 import { joinToken } from '../ids.ts';
 import type { WholeDelivery } from '../records/deliveries_api.ts';
 import type { Delivery, Wait } from '../records/delivery.ts';
-import { ALL, BOTH, type Route } from '../routing/route.ts';
+import { ALL, type Route } from '../routing/route.ts';
 import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
 import { BATCH_ENDING, eventsShown } from './batch_parts.ts';
@@ -10,13 +10,11 @@ import { curlOfDelivery } from './delivery_curl.ts';
 import { ago, bytes, count } from './format.ts';
 import { live } from './layout.ts';
 import { linkToQueue } from './links.ts';
-import { action, page } from './page.ts';
-import { ANY_QUERY, boxes, confirmed, copyable, form, hidden, pathParameter } from './parts.ts';
+import { forwarding, page } from './page.ts';
+import { boxes, confirmed, copyable, form, hidden } from './parts.ts';
 import { timeline } from './timeline.ts';
 
 export const PATH = '/console/deliveries';
-
-const ID = pathParameter('id', 'delivery_not_found', 'batch');
 
 const KINDS: Record<Delivery['state'], 'good' | 'warn' | 'bad'> = {
   open: 'good',
@@ -46,47 +44,36 @@ export function findForm(): Html {
  */
 export function deliveryPage(api: ApiCalls): Route[] {
   return [
-    page(FIND_PATH, ALL, {
-      query: ANY_QUERY,
-      async show({ query: { id = '' } }) {
-        const headers = { Location: `${PATH}/${encodeURIComponent(id.trim())}` };
-        return { title: 'Deliveries', status: 303, headers, body: '' };
-      },
+    page(FIND_PATH, ALL, async ({ query: { id = '' } }) => {
+      const headers = { Location: `${PATH}/${encodeURIComponent(id.trim())}` };
+      return { title: 'Deliveries', status: 303, headers, body: '' };
     }),
-    page(`${PATH}/:id`, ALL, {
-      params: ID,
-      async show(call) {
-        const { id } = call.params;
-        const { body: delivery } = await api.call<WholeDelivery>('GET /deliveries/:id', call, {
-          params: { id },
-          ending: BATCH_ENDING,
-        });
-        const subscriber = await subscriberOf(call, delivery);
-        const nowMs = await api.nowMs();
-        return {
-          title: `Delivery ${id}`,
-          current: PATH,
-          body: [
-            html`<h1>Delivery <span class="mono">${id}</span></h1>`,
-            live('delivery', `${PATH}/${id}`, [
-              figures(delivery, nowMs),
-              html`<div class="acts">${acts(call, delivery)}</div><h2>Its story</h2>`,
-              timeline(delivery, nowMs),
-              story(delivery),
-            ]),
-            subscriber && repeating(delivery, subscriber),
-            whatItHas(delivery),
-          ],
-        };
-      },
+    page(`${PATH}/:id`, ALL, async (call) => {
+      const { id } = call.params;
+      const { body: delivery } = await api.call<WholeDelivery>('GET /deliveries/:id', call, {
+        params: { id },
+        ending: BATCH_ENDING,
+      });
+      const subscriber = await subscriberOf(call, delivery);
+      const nowMs = await api.nowMs();
+      return {
+        title: `Delivery ${id}`,
+        current: PATH,
+        body: [
+          html`<h1>Delivery <span class="mono">${id}</span></h1>`,
+          live('delivery', `${PATH}/${id}`, [
+            figures(delivery, nowMs),
+            html`<div class="acts">${acts(call, delivery)}</div><h2>Its story</h2>`,
+            timeline(delivery, nowMs),
+            story(delivery),
+          ]),
+          subscriber && repeating(delivery, subscriber),
+          whatItHas(delivery),
+        ],
+      };
     }),
-    action(`${PATH}/:id/retry`, BOTH, {
-      action: 'delivery.retry',
-      params: ID,
-      async act(call) {
-        await api.call('POST /deliveries/:id/retry', call, { params: call.params });
-        return `${PATH}/${call.params.id}`;
-      },
+    forwarding(api, 'POST /deliveries/:id/retry', `${PATH}/:id/retry`, {
+      next: ({ params }) => `${PATH}/${params.id}`,
     }),
   ];
 

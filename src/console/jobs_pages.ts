@@ -1,16 +1,14 @@
 import { type Html, html } from '../html.ts';
 import type { ListedJob } from '../records/jobs.ts';
-import { ROOT, type Route, WATCHERS } from '../routing/route.ts';
+import { type Route, WATCHERS } from '../routing/route.ts';
 import type { ApiCalls } from './api_calls.ts';
 import { ago } from './format.ts';
 import { linkToQueue } from './links.ts';
 import { listingPage } from './listing_page.ts';
-import { action } from './page.ts';
-import { backTo, type Column, choices, form, pathParameter, pathWith } from './parts.ts';
+import { forwarding } from './page.ts';
+import { backTo, type Column, choices, form, pathWith } from './parts.ts';
 
 const PATH = '/console/jobs';
-
-const JOB = pathParameter('id', 'job_not_found', 'job');
 
 const CHOICES = {
   '': 'All jobs',
@@ -39,14 +37,7 @@ export function jobsPages(api: ApiCalls): Route[] {
         empty: 'Nothing is queued here. Each batch has a job from its opening until it is taken.',
       };
     }),
-    action(`${PATH}/:id/run`, ROOT, {
-      action: 'job.run',
-      params: JOB,
-      async act(call) {
-        await api.call('POST /jobs/:id/run', call, { params: call.params });
-        return backTo(PATH, call);
-      },
-    }),
+    forwarding(api, 'POST /jobs/:id/run', `${PATH}/:id/run`, { next: (call) => backTo(PATH, call) }),
   ];
 }
 

@@ -1,10 +1,10 @@
 import { type Content, html } from '../html.ts';
 import type { Role } from '../routing/caller.ts';
-import type { Call, Route } from '../routing/route.ts';
+import type { Route } from '../routing/route.ts';
 import type { ApiCalls } from './api_calls.ts';
 import { live } from './layout.ts';
-import { page } from './page.ts';
-import { ANY_QUERY, type Columns, nextPage, pathWith, table } from './parts.ts';
+import { type PageRequest, page } from './page.ts';
+import { type Columns, nextPage, pathWith, table } from './parts.ts';
 
 interface Listing<T> {
   path: `/console${string}`;
@@ -32,8 +32,6 @@ interface Shown<T> {
 
 export const FIRST_PAGE = { limit: '100' };
 
-type ListCall = Call<Role, unknown, Record<string, string | undefined>>;
-
 /**
  * Makes the route of a page that shows what an API call lists. `shownTo` returns the columns and the text around the
  * table. Its argument `hasNext` is true if another page follows.
@@ -42,23 +40,20 @@ export function listingPage<T>(
   api: ApiCalls,
   { path, roles, title, name, query: defaults = FIRST_PAGE, keep, liveId }: Listing<T>,
   shownTo: (
-    call: ListCall,
+    call: PageRequest,
     nowMs: number,
     entries: readonly T[],
     hasNext: boolean,
   ) => Shown<T> | Promise<Shown<T>>,
 ): Route {
-  return page(path, roles, {
-    query: ANY_QUERY,
-    async show(call) {
-      const query = { ...defaults, ...call.query };
-      const { body, next } = await api.call<T[] | undefined>(name, call, { query, ...(keep && { keep }) });
-      const entries = body ?? [];
-      const shown = await shownTo(call, await api.nowMs(), entries, next !== undefined);
-      const { above = html`<h1>${title}</h1>`, columns, empty, remark, below } = shown;
-      const content = [table(columns, entries, empty), nextPage(path, next), remark];
-      const list = liveId === undefined ? content : live(liveId, pathWith(path, call.query), content);
-      return { title, current: path, body: [above, list, below] };
-    },
+  return page(path, roles, async (call) => {
+    const query = { ...defaults, ...call.query };
+    const { body, next } = await api.call<T[] | undefined>(name, call, { query, ...(keep && { keep }) });
+    const entries = body ?? [];
+    const shown = await shownTo(call, await api.nowMs(), entries, next !== undefined);
+    const { above = html`<h1>${title}</h1>`, columns, empty, remark, below } = shown;
+    const content = [table(columns, entries, empty), nextPage(path, next), remark];
+    const list = liveId === undefined ? content : live(liveId, pathWith(path, call.query), content);
+    return { title, current: path, body: [above, list, below] };
   });
 }

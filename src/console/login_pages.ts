@@ -8,7 +8,7 @@ import { ALL, ANYONE, type Input, type Route } from '../routing/route.ts';
 import { parseUrl } from '../urls.ts';
 import type { Page } from './layout.ts';
 import { action, page } from './page.ts';
-import { ANY_QUERY, hidden } from './parts.ts';
+import { hidden } from './parts.ts';
 
 export interface LoginParts {
   authentication: Pick<Authentication, 'login'>;
@@ -39,10 +39,7 @@ const FIELDS: Input<{ user: string; password: string; to?: string | undefined }>
 
 export function loginPages({ authentication, sessions, proxies, pageNear }: LoginPagesParts): Route[] {
   return [
-    page('/console/login', ANYONE, {
-      query: ANY_QUERY,
-      show: async ({ query: { to } }) => loginPage({ to: ownPath(to) }),
-    }),
+    page('/console/login', ANYONE, async ({ query: { to } }) => loginPage({ to: ownPath(to) })),
     action('/console/login', ANYONE, {
       form: FIELDS,
       async act({ request, body: { user, password, to } }) {

@@ -17,7 +17,7 @@ import { type Complaint, complaintsOf, DROPS_TOLD_MS, type State } from './compl
 import { bytes, count, duration, number, past } from './format.ts';
 import { live } from './layout.ts';
 import { page } from './page.ts';
-import { ANY_QUERY, boxes, pathWith } from './parts.ts';
+import { boxes, pathWith } from './parts.ts';
 import { isAsked, plots } from './plots.ts';
 import { stateOfReport } from './subscribers_pages.ts';
 
@@ -28,26 +28,23 @@ export interface OverviewParts {
 }
 
 export function overviewPage({ api, ...parts }: OverviewParts & { api: ApiCalls }): Route {
-  return page('/console', ALL, {
-    query: ANY_QUERY,
-    async show(call) {
-      const { range } = call.query;
-      const client = clientOf(call.caller);
-      const [state, own, history] = await Promise.all([
-        isAsked('now', call.query) && readState(parts, api),
-        isAsked('now', call.query) && client !== undefined && readOwn(api, call, client),
-        isAsked('plots', call.query) && api.call<HistoryReport>('GET /history', call, { query: { range } }),
-      ]);
-      return {
-        title: 'Overview',
-        current: '/console',
-        body: [
-          state && live('overview', pathWith('/console', { part: 'now' }), stateShown({ ...state, ...own })),
-          history && client !== undefined && html`<h2>The whole bus</h2>`,
-          history && plots(history.body, '/console'),
-        ],
-      };
-    },
+  return page('/console', ALL, async (call) => {
+    const { range } = call.query;
+    const client = clientOf(call.caller);
+    const [state, own, history] = await Promise.all([
+      isAsked('now', call.query) && readState(parts, api),
+      isAsked('now', call.query) && client !== undefined && readOwn(api, call, client),
+      isAsked('plots', call.query) && api.call<HistoryReport>('GET /history', call, { query: { range } }),
+    ]);
+    return {
+      title: 'Overview',
+      current: '/console',
+      body: [
+        state && live('overview', pathWith('/console', { part: 'now' }), stateShown({ ...state, ...own })),
+        history && client !== undefined && html`<h2>The whole bus</h2>`,
+        history && plots(history.body, '/console'),
+      ],
+    };
   });
 }
 

@@ -1,35 +1,11 @@
-import { z } from 'zod';
 import { BusError, type ErrorCode } from '../errors.ts';
 import { type Content, type Html, html } from '../html.ts';
-import type { Input } from '../routing/route.ts';
 import { parseUrl } from '../urls.ts';
 import type { PageCall } from './api_calls.ts';
 import { type AnyFields, digestOf } from './fields.ts';
 import { FormFields } from './filled_form.ts';
 import { rate } from './format.ts';
 import { commonField, tokenField } from './layout.ts';
-
-/**
- * The schema of a page's query. It accepts all parameters, because the API checks those that the page passes on. A
- * parameter that occurs twice counts as absent.
- */
-export const ANY_QUERY: Input<Record<string, string | undefined>> = {
-  schema: z.record(z.string(), z.string().optional().catch(undefined)),
-  wording: { code: 'bad_query', whole: 'the query cannot be read' },
-};
-
-/**
- * Returns the schema of the path parameter `name`. `what` is the kind of thing that the parameter names, and `code` is
- * the error if there is no such thing.
- */
-export function pathParameter<Name extends string>(
-  name: Name,
-  code: ErrorCode,
-  what: string,
-): Input<Record<Name, string>> {
-  const schema = z.object({ [name]: z.string() }) as unknown as z.ZodType<Record<Name, string>>;
-  return { schema, wording: { code, whole: `there is no such ${what}` } };
-}
 
 /** Returns the path of a page with a query, without empty and undefined parameters. */
 export function pathWith(path: string, query: Record<string, string | undefined>): string {

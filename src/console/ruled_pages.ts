@@ -8,9 +8,8 @@ import type { FormFields } from './filled_form.ts';
 import { live, type Page } from './layout.ts';
 import { pathOf, type What } from './links.ts';
 import { listingPage } from './listing_page.ts';
-import { action, page } from './page.ts';
+import { action, forwarding, type PageRequest, page } from './page.ts';
 import {
-  ANY_QUERY,
   type Columns,
   checkTyped,
   checkUnchanged,
@@ -18,7 +17,6 @@ import {
   EVENT_WAS_PUBLISHED,
   folded,
   hidden,
-  pathParameter,
   typeIt,
   wasField,
 } from './parts.ts';
@@ -73,7 +71,7 @@ interface Shown {
   warning: string;
 }
 
-type NamedCall = Call<Role, { name: string }, Record<string, string | undefined>>;
+type NamedCall = PageRequest<Role, { name: string }>;
 
 /**
  * Makes the route of the page of one trigger or join, with forms that change and remove it. `show` returns the content.
@@ -84,31 +82,27 @@ export function pageOfOne(
   what: What,
   show: (call: NamedCall, own: Html) => Promise<Shown>,
 ): Route {
-  return page(`/console/${what}s/:name`, ALL, {
-    params: nameOf(what),
-    query: ANY_QUERY,
-    async show(call) {
-      const { name } = call.params;
-      const { client, done } = call.query;
-      if (!client && call.caller.role !== 'client') return askWhose(what, name);
-      const own = hidden({ name, client });
-      const { now, rules, warning } = await show(call, own);
-      return {
-        title: `${TITLE[what]} ${name}`,
-        current: `/console/${what}s`,
-        body: [
-          done && EVENT_WAS_PUBLISHED,
-          live(what, pathOf(what, name, client), now),
-          mayChange(api, call, what) && rulesForm(call, what, rules, () => [own, wasField(rules)], name),
-          api.allows(`DELETE /${what}s/:name`, call) &&
-            confirmed(call, `Remove this ${what}…`, warning, {
-              action: `${pathOf(what, name, undefined)}/remove`,
-              does: `Remove ${name}`,
-              content: (fields) => [typeIt(fields, name), own],
-            }),
-        ],
-      };
-    },
+  return page(`/console/${what}s/:name`, ALL, async (call) => {
+    const { name } = call.params;
+    const { client, done } = call.query;
+    if (!client && call.caller.role !== 'client') return askWhose(what, name);
+    const own = hidden({ name, client });
+    const { now, rules, warning } = await show(call, own);
+    return {
+      title: `${TITLE[what]} ${name}`,
+      current: `/console/${what}s`,
+      body: [
+        done && EVENT_WAS_PUBLISHED,
+        live(what, pathOf(what, name, client), now),
+        mayChange(api, call, what) && rulesForm(call, what, rules, () => [own, wasField(rules)], name),
+        api.allows(`DELETE /${what}s/:name`, call) &&
+          confirmed(call, `Remove this ${what}…`, warning, {
+            action: `${pathOf(what, name, undefined)}/remove`,
+            does: `Remove ${name}`,
+            content: (fields) => [typeIt(fields, name), own],
+          }),
+      ],
+    };
   });
 }
 
@@ -125,10 +119,6 @@ function askWhose(what: What, name: string): Page {
     body: html`<h1>Whose ${what}?</h1>
 <p>Each client may have a ${what} called <span class="mono">${name}</span>. Choose one in the list: <a href="${list}">${TITLE[what]}s</a>.</p>`,
   };
-}
-
-export function nameOf(what: What) {
-  return pathParameter('name', `${what}_not_found`, what);
 }
 
 function mayChange(api: ApiCalls, call: PageCall, what: What): boolean {
@@ -186,16 +176,10 @@ export function change<Whole>(
 }
 
 export function removal(api: ApiCalls, what: What): Route {
-  return action(`/console/${what}s/:name/remove`, BOTH, {
-    action: `${what}.delete`,
-    params: nameOf(what),
-    async act(call) {
-      const { name } = call.params;
-      const query = auditedOwner(call, name);
-      checkTyped(call.body, name, what);
-      await api.call(`DELETE /${what}s/:name`, call, { params: { name }, query });
-      return `/console/${what}s`;
-    },
+  return forwarding(api, `DELETE /${what}s/:name`, `/console/${what}s/:name/remove`, {
+    asked: (call) => ({ query: auditedOwner(call, call.params.name) }),
+    check: ({ body, params }) => checkTyped(body, params.name, what),
+    next: () => `/console/${what}s`,
   });
 }
 

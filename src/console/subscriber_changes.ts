@@ -1,12 +1,11 @@
 import type { Content } from '../html.ts';
-import { BOTH, ROOT, type Route } from '../routing/route.ts';
+import type { Route } from '../routing/route.ts';
 import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
 import { count } from './format.ts';
 import { subscriberPath } from './links.ts';
-import { action } from './page.ts';
+import { forwarding } from './page.ts';
 import { checkTyped, confirmed, form, typeIt } from './parts.ts';
-import { TOKEN } from './subscriber_parts.ts';
 import { PATH } from './subscribers_pages.ts';
 
 /** A form that pauses or resumes the subscriber. Undefined if the visitor may not do this. */
@@ -37,38 +36,17 @@ export function removalForm(api: ApiCalls, call: PageCall, report: SubscriberRep
 /** The routes of the forms that test, pause, resume and remove one subscriber. */
 export function subscriberChanges(api: ApiCalls): Route[] {
   return [
-    action(`${PATH}/:token/test`, BOTH, {
-      action: 'subscriber.test',
-      params: TOKEN,
-      async act(call) {
-        const { body } = await api.call<{ delivery: string }>('POST /subscribers/:token/test', call, {
-          params: call.params,
-        });
-        return `/console/deliveries/${body.delivery}`;
-      },
+    forwarding(api, 'POST /subscribers/:token/test', `${PATH}/:token/test`, {
+      next: (_, { delivery }: { delivery: string }) => `/console/deliveries/${delivery}`,
     }),
-    pauseOr('pause'),
-    pauseOr('resume'),
-    action(`${PATH}/:token/remove`, ROOT, {
-      action: 'subscriber.delete',
-      params: TOKEN,
-      async act(call) {
-        const { token } = call.params;
-        checkTyped(call.body, token, 'subscriber');
-        await api.call('DELETE /subscribers/:token', call, { params: { token } });
-        return PATH;
-      },
+    ...(['pause', 'resume'] as const).map((does) =>
+      forwarding(api, `POST /subscribers/:token/${does}`, `${PATH}/:token/${does}`, {
+        next: ({ params }) => subscriberPath(params.token),
+      }),
+    ),
+    forwarding(api, 'DELETE /subscribers/:token', `${PATH}/:token/remove`, {
+      check: ({ body, params }) => checkTyped(body, params.token, 'subscriber'),
+      next: () => PATH,
     }),
   ];
-
-  function pauseOr(does: 'pause' | 'resume'): Route {
-    return action(`${PATH}/:token/${does}`, BOTH, {
-      action: `subscriber.${does}`,
-      params: TOKEN,
-      async act(call) {
-        await api.call(`POST /subscribers/:token/${does}`, call, { params: call.params });
-        return subscriberPath(call.params.token);
-      },
-    });
-  }
 }

@@ -10,10 +10,10 @@ import { retryForm } from './delivery_page.ts';
 import { live } from './layout.ts';
 import { subscriberPath } from './links.ts';
 import { page } from './page.ts';
-import { ANY_QUERY, pathWith, table } from './parts.ts';
+import { pathWith, table } from './parts.ts';
 import { isAsked, plots } from './plots.ts';
 import { pauseForm, removalForm, subscriberChanges, testForm } from './subscriber_changes.ts';
-import { details, dropNotice, figures, TOKEN } from './subscriber_parts.ts';
+import { details, dropNotice, figures } from './subscriber_parts.ts';
 import { PATH } from './subscribers_pages.ts';
 import { subscriptionChange, subscriptionForm } from './subscription_form.ts';
 
@@ -24,52 +24,48 @@ const SHOWN_RETRYING = '5';
 /** A page for each subscriber with its state, its newest batches, and forms that change it. */
 export function subscriberPage(api: ApiCalls): Route[] {
   return [
-    page(`${PATH}/:token`, ALL, {
-      params: TOKEN,
-      query: ANY_QUERY,
-      async show(call) {
-        const { token } = call.params;
-        const { range } = call.query;
-        const [{ body: report }, history, deliveries] = await Promise.all([
-          api.call<SubscriberReport>('GET /subscribers/:token', call, { params: { token } }),
-          isAsked('plots', call.query) &&
-            api.call<HistoryReport>('GET /history', call, {
-              query: { subject: `subscriber:${token}`, range },
-            }),
-          api.call<Delivery[]>('GET /deliveries', call, {
-            query: { subscriber: token, limit: SHOWN_DELIVERIES },
+    page(`${PATH}/:token`, ALL, async (call) => {
+      const { token } = call.params;
+      const { range } = call.query;
+      const [{ body: report }, history, deliveries] = await Promise.all([
+        api.call<SubscriberReport>('GET /subscribers/:token', call, { params: { token } }),
+        isAsked('plots', call.query) &&
+          api.call<HistoryReport>('GET /history', call, {
+            query: { subject: `subscriber:${token}`, range },
           }),
-        ]);
-        const nowMs = await api.nowMs();
-        const retrying = await retryingOf(api, call, report);
-        const retry = { name: '', cell: (delivery: Delivery) => retryForm(api, call, delivery) };
-        const path = subscriberPath(token);
-        const removing = removalForm(api, call, report);
-        return {
-          title: `Subscriber ${token}`,
-          current: PATH,
-          body: [
-            html`<h1 class="mono">${token}</h1>`,
-            live('subscriber', pathWith(path, { part: 'now' }), [
-              figures(report, nowMs),
-              html`<div class="acts">${pauseForm(api, call, report)}${testForm(api, call, report)}</div>`,
-              retrying.length > 0 &&
-                html`<h2>To be tried again</h2>${table([...deliveryColumns(nowMs, true), retry], retrying, '')}`,
-              html`<h2><a href="${linkToDeliveries(token)}">Deliveries</a></h2>`,
-              table(
-                deliveryColumns(nowMs, call.caller.role !== 'client'),
-                deliveries.body,
-                'Nothing was queued for it in the last day.',
-              ),
-              dropNotice(report, nowMs),
-            ]),
-            history && plots(history.body, path),
-            details(report),
-            call.caller.role === 'client' && subscriptionForm(call, report),
-            removing && html`<div class="acts">${removing}</div>`,
-          ],
-        };
-      },
+        api.call<Delivery[]>('GET /deliveries', call, {
+          query: { subscriber: token, limit: SHOWN_DELIVERIES },
+        }),
+      ]);
+      const nowMs = await api.nowMs();
+      const retrying = await retryingOf(api, call, report);
+      const retry = { name: '', cell: (delivery: Delivery) => retryForm(api, call, delivery) };
+      const path = subscriberPath(token);
+      const removing = removalForm(api, call, report);
+      return {
+        title: `Subscriber ${token}`,
+        current: PATH,
+        body: [
+          html`<h1 class="mono">${token}</h1>`,
+          live('subscriber', pathWith(path, { part: 'now' }), [
+            figures(report, nowMs),
+            html`<div class="acts">${pauseForm(api, call, report)}${testForm(api, call, report)}</div>`,
+            retrying.length > 0 &&
+              html`<h2>To be tried again</h2>${table([...deliveryColumns(nowMs, true), retry], retrying, '')}`,
+            html`<h2><a href="${linkToDeliveries(token)}">Deliveries</a></h2>`,
+            table(
+              deliveryColumns(nowMs, call.caller.role !== 'client'),
+              deliveries.body,
+              'Nothing was queued for it in the last day.',
+            ),
+            dropNotice(report, nowMs),
+          ]),
+          history && plots(history.body, path),
+          details(report),
+          call.caller.role === 'client' && subscriptionForm(call, report),
+          removing && html`<div class="acts">${removing}</div>`,
+        ],
+      };
     }),
     subscriptionChange(api),
     ...subscriberChanges(api),

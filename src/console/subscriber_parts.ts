@@ -2,10 +2,8 @@ import { type Content, type Html, html } from '../html.ts';
 import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
 import { SETTING_NAMES, SETTINGS, type SettingName } from '../subscribing/subscription_settings.ts';
 import { ago, bytes, count, exactDuration, number } from './format.ts';
-import { boxes, pathParameter, pathWith } from './parts.ts';
+import { boxes, pathWith } from './parts.ts';
 import { memoryOf, stateLabel, waiting } from './subscribers_pages.ts';
-
-export const TOKEN = pathParameter('token', 'subscriber_not_found', 'subscriber');
 
 const PAUSED_BY: Record<string, string> = {
   operator: 'by the operator',

@@ -9,7 +9,6 @@ import type { FormFields } from './filled_form.ts';
 import { subscriberPath } from './links.ts';
 import { action } from './page.ts';
 import { checkUnchanged, folded, wasField } from './parts.ts';
-import { TOKEN } from './subscriber_parts.ts';
 import { PATH } from './subscribers_pages.ts';
 
 export function subscriptionForm(call: PageCall, report: SubscriberReport): Html {
@@ -58,7 +57,6 @@ function changedSettings(form: AnyFields, report: SubscriberReport) {
 export function subscriptionChange(api: ApiCalls): Route {
   return action(`${PATH}/:token/settings`, CLIENTS, {
     action: 'subscription.put',
-    params: TOKEN,
     async act(call) {
       const { topics, callback } = call.body;
       const { params } = call;

@@ -1,10 +1,10 @@
 import { type Html, html } from '../html.ts';
 import { EVENT_TYPES } from '../publishing/event.ts';
-import { BOTH, CLIENTS, ROOT, type Route } from '../routing/route.ts';
+import { BOTH, CLIENTS, type Route } from '../routing/route.ts';
 import { TOPIC_PARAMS } from '../subscribing/topics_api.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
 import { jsonOf } from './fields.ts';
-import { action } from './page.ts';
+import { action, forwarding } from './page.ts';
 import { backTo, checkTyped, confirmed, form, hidden, pathWith, typeIt } from './parts.ts';
 
 export const PATH = '/console/topics';
@@ -82,26 +82,16 @@ export function topicChanges(api: ApiCalls, maxBytes: number): Route[] {
         return `${PATH}/${name}`;
       },
     }),
-    action(`${PATH}/:name/give`, ROOT, {
-      action: 'topic.give',
-      params: TOPIC_PARAMS,
-      async act(call) {
-        const { name } = call.params;
-        const body = { client: call.body.client };
-        call.about?.(name, String(body.client));
-        await api.call('PUT /topics/:name/publisher', call, { params: { name }, body });
-        return `${PATH}/${name}`;
+    forwarding(api, 'PUT /topics/:name/publisher', `${PATH}/:name/give`, {
+      asked({ params, body: { client }, about }) {
+        about?.(params.name, String(client));
+        return { body: { client } };
       },
+      next: ({ params }) => `${PATH}/${params.name}`,
     }),
-    action(`${PATH}/:name/remove`, BOTH, {
-      action: 'topic.delete',
-      params: TOPIC_PARAMS,
-      async act(call) {
-        const { name } = call.params;
-        checkTyped(call.body, name, 'topic');
-        await api.call('DELETE /topics/:name', call, { params: { name } });
-        return backTo(PATH, call);
-      },
+    forwarding(api, 'DELETE /topics/:name', `${PATH}/:name/remove`, {
+      check: ({ body, params }) => checkTyped(body, params.name, 'topic'),
+      next: (call) => backTo(PATH, call),
     }),
   ];
 }

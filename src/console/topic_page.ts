@@ -3,13 +3,13 @@ import { type Html, html } from '../html.ts';
 import type { HistoryReport } from '../metrics/history_api.ts';
 import { ALL, type Route } from '../routing/route.ts';
 import type { Topic } from '../subscribing/topic.ts';
-import { TOPIC_PARAMS, type WholeTopic } from '../subscribing/topics_api.ts';
+import type { WholeTopic } from '../subscribing/topics_api.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
 import { ago, count, number } from './format.ts';
 import { live } from './layout.ts';
 import { linkToQueue } from './links.ts';
 import { page } from './page.ts';
-import { ANY_QUERY, boxes, EVENT_WAS_PUBLISHED, pathWith, table } from './parts.ts';
+import { boxes, EVENT_WAS_PUBLISHED, pathWith, table } from './parts.ts';
 import { isAsked, plots } from './plots.ts';
 import { giving, PATH, publishing, removal, takingBack, topicChanges } from './topic_changes.ts';
 
@@ -22,40 +22,36 @@ const SHOWN_DELAYED = '10';
  */
 export function topicPage(api: ApiCalls, maxBytes: number): Route[] {
   return [
-    page(`${PATH}/:name`, ALL, {
-      params: TOPIC_PARAMS,
-      query: ANY_QUERY,
-      async show(call) {
-        const { name } = call.params;
-        const { range, done } = call.query;
-        const { body: topic } = await api.call<WholeTopic>('GET /topics/:name', call, { params: { name } });
-        // The topic is read first, so that the page of an unknown topic shows the error of `GET /topics/:name`.
-        const history =
-          isAsked('plots', call.query) &&
-          (await api.call<HistoryReport>('GET /history', call, {
-            query: { subject: `topic:${name}`, range },
-          }));
-        const path = `${PATH}/${name}`;
-        const nowMs = await api.nowMs();
-        const delayed = isShown(call, topic) && topic.delayed > 0 ? await delayedOf(api, call, name) : [];
-        return {
-          title: `Topic ${name}`,
-          current: PATH,
-          body: [
-            html`<h1 class="mono">${name}</h1>`,
-            done && EVENT_WAS_PUBLISHED,
-            live('topic', pathWith(path, { part: 'now' }), [
-              figures(topic, isShown(call, topic)),
-              subscribersOf(topic, call),
-              delayed.length > 0 && delayedTable(call, topic, delayed, nowMs),
-            ]),
-            history && plots(history.body, path),
-            mayPublish(call, topic) && publishing(call, name),
-            html`<div class="acts">${api.allows('PUT /topics/:name/publisher', call) && giving(call, name)}
+    page(`${PATH}/:name`, ALL, async (call) => {
+      const { name } = call.params;
+      const { range, done } = call.query;
+      const { body: topic } = await api.call<WholeTopic>('GET /topics/:name', call, { params: { name } });
+      // The topic is read first, so that the page of an unknown topic shows the error of `GET /topics/:name`.
+      const history =
+        isAsked('plots', call.query) &&
+        (await api.call<HistoryReport>('GET /history', call, {
+          query: { subject: `topic:${name}`, range },
+        }));
+      const path = `${PATH}/${name}`;
+      const nowMs = await api.nowMs();
+      const delayed = isShown(call, topic) && topic.delayed > 0 ? await delayedOf(api, call, name) : [];
+      return {
+        title: `Topic ${name}`,
+        current: PATH,
+        body: [
+          html`<h1 class="mono">${name}</h1>`,
+          done && EVENT_WAS_PUBLISHED,
+          live('topic', pathWith(path, { part: 'now' }), [
+            figures(topic, isShown(call, topic)),
+            subscribersOf(topic, call),
+            delayed.length > 0 && delayedTable(call, topic, delayed, nowMs),
+          ]),
+          history && plots(history.body, path),
+          mayPublish(call, topic) && publishing(call, name),
+          html`<div class="acts">${api.allows('PUT /topics/:name/publisher', call) && giving(call, name)}
 ${isOwn(call, topic) && removal(call, name)}</div>`,
-          ],
-        };
-      },
+        ],
+      };
     }),
     ...topicChanges(api, maxBytes),
   ];

@@ -6,9 +6,9 @@ import type { ApiCalls, PageCall } from './api_calls.ts';
 import { readableJson } from './fields.ts';
 import { ago, exactDuration, number } from './format.ts';
 import { pathOf } from './links.ts';
-import { action } from './page.ts';
+import { action, forwarding } from './page.ts';
 import { boxes, type Columns, form } from './parts.ts';
-import { auditedOwner, change, listing, nameOf, pageOfOne, removal } from './ruled_pages.ts';
+import { auditedOwner, change, listing, pageOfOne, removal } from './ruled_pages.ts';
 
 const PATH = '/console/triggers';
 /** How many future firings the page of a trigger shows. */
@@ -29,20 +29,14 @@ const EXAMPLE = {
  * length of a form with an event.
  */
 export function triggersPages(api: ApiCalls, maxBytes: number): Route[] {
-  const params = nameOf('trigger');
   return [
     listing(api, 'trigger', EXAMPLE, columns, ({ event: _, ...listed }: Trigger): Listed => listed),
     pageOfTrigger(api),
     change(api, 'trigger', rulesOf, maxBytes),
     removal(api, 'trigger'),
-    action(`${PATH}/:name/fire`, BOTH, {
-      action: 'trigger.fire',
-      params,
-      async act(call) {
-        const query = auditedOwner(call, call.params.name);
-        await api.call('POST /triggers/:name/fire', call, { params: call.params, query });
-        return pathOf('trigger', call.params.name, query.client, 'yes');
-      },
+    forwarding(api, 'POST /triggers/:name/fire', `${PATH}/:name/fire`, {
+      asked: (call) => ({ query: auditedOwner(call, call.params.name) }),
+      next: ({ params, body }) => pathOf('trigger', params.name, String(body.client ?? ''), 'yes'),
     }),
     pauseOr('pause'),
     pauseOr('resume'),
@@ -51,7 +45,6 @@ export function triggersPages(api: ApiCalls, maxBytes: number): Route[] {
   function pauseOr(does: 'pause' | 'resume'): Route {
     return action(`${PATH}/:name/${does}`, BOTH, {
       action: 'trigger.put',
-      params,
       async act(call) {
         const asked = call.params;
         const query = auditedOwner(call, asked.name);
