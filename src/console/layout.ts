@@ -3,6 +3,7 @@ import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import { type BusError, ERRORS, StorageLost, StorageUnavailable } from '../errors.ts';
 import { type Content, type Html, html } from '../html.ts';
+import { BROWSER_HEADERS } from '../http/answers.ts';
 import { RELEASE } from '../release.ts';
 import type { Caller, Role } from '../routing/caller.ts';
 import { ALL, type Answer, type FailedCall, WATCHERS } from '../routing/route.ts';
@@ -18,13 +19,10 @@ const POLICY =
   "form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 const PAGE_HEADERS = {
+  ...BROWSER_HEADERS,
   'Content-Type': 'text/html; charset=utf-8',
   'Content-Security-Policy': POLICY,
-  'X-Content-Type-Options': 'nosniff',
-  'X-Frame-Options': 'DENY',
   'Referrer-Policy': 'same-origin',
-  'Cross-Origin-Resource-Policy': 'same-origin',
-  'Cache-Control': 'no-store',
   Vary: 'Accept-Encoding, HX-Request, Cookie',
 };
 
@@ -69,11 +67,7 @@ export interface Page {
 }
 
 /** The person who looks at a page. `caller` is undefined before the login. */
-interface Visitor {
-  caller: Caller | undefined;
-  formToken: string;
-  headers: IncomingHttpHeaders;
-}
+type Visitor = Pick<FailedCall, 'caller' | 'formToken' | 'headers'>;
 
 /** True if htmx requests a page again, to refresh a part of the open page. */
 function isRefresh(headers: IncomingHttpHeaders): boolean {

@@ -1,5 +1,5 @@
 import { PERFECT_HEALTH } from '../config/subscription_defaults.ts';
-import { html } from '../html.ts';
+import { type Content, html } from '../html.ts';
 import type { HistoryReport } from '../metrics/history_api.ts';
 import type { Delivery } from '../records/delivery.ts';
 import { ALL, type Route } from '../routing/route.ts';
@@ -7,12 +7,12 @@ import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
 import { deliveryColumns, linkToDeliveries } from './deliveries_pages.ts';
 import { retryForm } from './delivery_page.ts';
+import { count } from './format.ts';
 import { live } from './layout.ts';
 import { subscriberPath } from './links.ts';
-import { page } from './page.ts';
-import { pathWith, table } from './parts.ts';
+import { forwarding, page } from './page.ts';
+import { checkTyped, confirmed, form, pathWith, table, typeIt } from './parts.ts';
 import { isAsked, plots } from './plots.ts';
-import { pauseForm, removalForm, subscriberChanges, testForm } from './subscriber_changes.ts';
 import { details, dropNotice, figures } from './subscriber_parts.ts';
 import { PATH } from './subscribers_pages.ts';
 import { subscriptionChange, subscriptionForm } from './subscription_form.ts';
@@ -81,4 +81,44 @@ async function retryingOf(api: ApiCalls, call: PageCall, report: SubscriberRepor
   if (health_points === PERFECT_HEALTH || events.queued === 0) return [];
   const query = { subscriber, state: 'retrying', limit: SHOWN_RETRYING };
   return (await api.call<Delivery[]>('GET /deliveries', call, { query })).body;
+}
+
+function pauseForm(api: ApiCalls, call: PageCall, report: SubscriberReport): Content {
+  const does = report.paused_at === null ? 'Pause' : 'Resume';
+  const act = does.toLowerCase();
+  if (!api.allows(`POST /subscribers/:token/${act}`, call)) return undefined;
+  return form(call, { action: `${subscriberPath(report.subscriber)}/${act}`, does: `${does} deliveries` });
+}
+
+function testForm(api: ApiCalls, call: PageCall, { subscriber }: SubscriberReport): Content {
+  if (!api.allows('POST /subscribers/:token/test', call)) return undefined;
+  return form(call, { action: `${subscriberPath(subscriber)}/test`, does: 'Send a test event' });
+}
+
+function removalForm(api: ApiCalls, call: PageCall, report: SubscriberReport): Content {
+  if (!api.allows('DELETE /subscribers/:token', call)) return undefined;
+  const { subscriber, events, dead_letters } = report;
+  const warning = `Deletes ${count(events.queued, 'queued event')}, ${count(dead_letters.batches, 'dead letter')}, and all subscriptions of ${subscriber}.`;
+  return confirmed(call, 'Remove this subscriber…', warning, {
+    action: `${subscriberPath(subscriber)}/remove`,
+    does: `Remove ${subscriber}`,
+    content: (fields) => typeIt(fields, subscriber),
+  });
+}
+
+function subscriberChanges(api: ApiCalls): Route[] {
+  return [
+    forwarding(api, 'POST /subscribers/:token/test', `${PATH}/:token/test`, {
+      next: (_, { delivery }: { delivery: string }) => `/console/deliveries/${delivery}`,
+    }),
+    ...(['pause', 'resume'] as const).map((does) =>
+      forwarding(api, `POST /subscribers/:token/${does}`, `${PATH}/:token/${does}`, {
+        next: ({ params }) => subscriberPath(params.token),
+      }),
+    ),
+    forwarding(api, 'DELETE /subscribers/:token', `${PATH}/:token/remove`, {
+      check: ({ body, params }) => checkTyped(body, params.token, 'subscriber'),
+      next: () => PATH,
+    }),
+  ];
 }

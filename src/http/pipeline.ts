@@ -3,19 +3,18 @@ import type { Authentication } from '../authentication/authentication.ts';
 import type { LastSeen } from '../authentication/last_seen.ts';
 import type { Session, Sessions } from '../authentication/sessions.ts';
 import { sleep } from '../clock.ts';
-import { type BusError, StorageUnavailable } from '../errors.ts';
+import { BusError, StorageUnavailable } from '../errors.ts';
 import type { Log } from '../log.ts';
 import type { Audit } from '../records/audit.ts';
 import type { Caller } from '../routing/caller.ts';
 import type { Dialect } from '../routing/dialect.ts';
 import type { Proxies } from '../routing/proxies.ts';
-import type { Route } from '../routing/route.ts';
+import type { Answer, Route } from '../routing/route.ts';
 import { Admission } from './admission.ts';
 import { send, setBrowserHeaders } from './answers.ts';
 import type { CallLimits } from './call_limits.ts';
 import { type Arrival, Calls, countedAs, takesBody } from './calls.ts';
 import { visitorOf } from './forms.ts';
-import { redirectToHttps } from './https.ts';
 import { answerProblem, errorToAnswer, preparedProblem } from './problems.ts';
 import { type RefusalRecorder, RefusedCalls } from './refused_calls.ts';
 import { overloaded } from './reservation.ts';
@@ -156,4 +155,24 @@ export class Pipeline {
     if (route.roles.length > 0) return await this.#parts.authentication.callerOf(request, route.roles);
     return undefined;
   }
+}
+
+/**
+ * Returns a redirect to the same host and path by https, without the port. The status is `reads` for GET and HEAD, and
+ * `others` for other methods. Throws bad_header if the request has no Host header.
+ */
+function redirectToHttps(
+  { headers, method, url }: IncomingMessage,
+  { reads, others }: Dialect['redirected'],
+): Answer {
+  const host = headers.host?.replace(/:\d*$/, '');
+  if (!host) throw new BusError('bad_header', 'the Host header is missing, and http is not served here');
+  const status = method === 'GET' || method === 'HEAD' ? reads : others;
+  return { status, headers: { Location: `https://${host}${pathOf(url ?? '')}` } };
+}
+
+/** Returns the path and query of a request's target, which may be absolute (`http://host/path`). */
+function pathOf(target: string): string {
+  const path = target.replace(/^https?:\/\/[^/?]*/i, '');
+  return path.startsWith('/') ? path : `/${path}`;
 }

@@ -5,13 +5,9 @@ import { type ExpositionParts, exposition } from './exposition.ts';
 
 const HEADERS = { 'Content-Type': 'text/plain; version=0.0.4; charset=utf-8' };
 
-/** `/metrics`: the counters, gauges and histograms of the bus, for Prometheus. */
+/** `/metrics`: the counters, gauges and histograms of the bus and of this process, for Prometheus. */
 export function metricsApi(parts: ExpositionParts): Route[] {
-  return [route('GET /metrics', ALL, { answers: { 200: z.string() }, handle: metricsPage(parts) })];
-}
-
-/** Returns a function that answers with the counters, gauges and histograms of the bus and of this process. */
-export function metricsPage(parts: ExpositionParts) {
   const text = new SharedReading(() => exposition(parts));
-  return async () => ({ ...ok(await text.get()), headers: HEADERS });
+  const handle = async () => ({ ...ok(await text.get()), headers: HEADERS });
+  return [route('GET /metrics', ALL, { answers: { 200: z.string() }, handle })];
 }

@@ -1,5 +1,5 @@
 import { HOW_PAGED, SHOP } from './examples.ts';
-import type { Texts } from './route_text.ts';
+import type { Texts } from './openapi.ts';
 
 const TRIGGER_RULES = {
   topic: 'reports',

@@ -2,9 +2,8 @@ import { http } from '../node_http.ts';
 import type { Input, Route } from '../routing/route.ts';
 import { BID, SHOP } from './examples.ts';
 import type { Schemas } from './json_schema.ts';
-import type { JsonSchema, Operation, Parameter, Response } from './openapi.ts';
+import type { JsonSchema, Operation, Parameter, Response, RouteText } from './openapi.ts';
 import type { ProblemResponses } from './problems.ts';
-import type { RouteText } from './route_text.ts';
 import { CHAPTERS } from './texts.ts';
 
 const NDJSON = 'application/x-ndjson';

@@ -1,5 +1,5 @@
 import { BID, BILLING, DELIVERED_EVENT, HOW_PAGED, SHOP } from './examples.ts';
-import type { Texts } from './route_text.ts';
+import type { Texts } from './openapi.ts';
 
 const DEAD_LETTER = {
   id: BID,

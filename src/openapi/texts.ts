@@ -1,6 +1,6 @@
 import { JOINS, TRIGGERS } from './flow_texts.ts';
+import type { Texts } from './openapi.ts';
 import { CLIENTS, DEAD_LETTERS, RECORDS, REFERENCE, WATCHING } from './record_texts.ts';
-import type { Texts } from './route_text.ts';
 import { PUBLISHING, SUBSCRIBING, TOPICS } from './topic_texts.ts';
 
 interface Chapter {

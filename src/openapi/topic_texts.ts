@@ -1,6 +1,6 @@
 import { readSettings } from '../subscribing/subscription_settings.ts';
 import { BID, BILLING, DELIVERED_EVENT, HOW_PAGED, SHOP, URL } from './examples.ts';
-import type { Texts } from './route_text.ts';
+import type { Texts } from './openapi.ts';
 
 const TOPIC = { name: 'products', publisher: SHOP, events: 1204, delayed: 1, dropped: null };
 

@@ -13,8 +13,9 @@ import { packField } from '../../src/metrics/counter_hash.ts';
 import { Counters } from '../../src/metrics/counters.ts';
 import type { ExpositionParts } from '../../src/metrics/exposition.ts';
 import { COUNTER_NAMES, FAMILIES } from '../../src/metrics/families.ts';
-import { metricsPage } from '../../src/metrics/metrics_api.ts';
+import { metricsApi } from '../../src/metrics/metrics_api.ts';
 import { Recorder } from '../../src/metrics/recorder.ts';
+import type { Answer, Call } from '../../src/routing/route.ts';
 import { Partitions } from '../../src/store/partitions.ts';
 import { type ParsedFamily, parsePrometheus } from './prometheus_text.ts';
 
@@ -31,6 +32,11 @@ const parts = () => ({
   counters: counting(),
   log,
 });
+/** Returns a function that answers as `GET /metrics` does. */
+const metricsPage = (given: ExpositionParts) => {
+  const [row] = metricsApi(given);
+  return async () => (await row?.handle({} as Call)) as unknown as Answer & { body: string };
+};
 const text = async (given: ExpositionParts = parts()) => (await metricsPage(given)()).body;
 const show = async () => parsePrometheus(await text());
 
@@ -240,6 +246,6 @@ test('counters of unknown names are not shown', async () => {
 
 test('GET /metrics answers with the content type of the format', async () => {
   const { status, headers, body } = await metricsPage(parts())();
-  assert.deepEqual([status, headers['Content-Type']], [200, 'text/plain; version=0.0.4; charset=utf-8']);
+  assert.deepEqual([status, headers?.['Content-Type']], [200, 'text/plain; version=0.0.4; charset=utf-8']);
   assert.ok(parsePrometheus(body).has('routemaster_workers'));
 });

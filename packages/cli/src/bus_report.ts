@@ -190,9 +190,7 @@ function nothing(subscriber: string): SubscriberLine {
   return { subscriber, ...none, bytes: null, paused: false, health: null };
 }
 
-type Urgency = Pick<SubscriberLine, 'health' | 'oldest_seconds' | 'delivered'>;
-
-function byUrgency(a: Urgency, b: Urgency): number {
+function byUrgency(a: SubscriberLine, b: SubscriberLine): number {
   return (
     (a.health ?? 100) - (b.health ?? 100) || b.oldest_seconds - a.oldest_seconds || b.delivered - a.delivered
   );

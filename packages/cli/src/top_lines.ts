@@ -1,4 +1,4 @@
-import { type BusReport, partitionsAwayText, type SubscriberLine, workersText } from './bus_report.ts';
+import { type BusReport, partitionsAwayText, workersText } from './bus_report.ts';
 import { number, rate, table } from './tables.ts';
 
 type Subscriber = BusReport['subscribers'][number];
@@ -97,11 +97,7 @@ function shortened(text: string, width: number): string {
 }
 
 /** Returns the state of a subscriber in the words of the API and the console, or `left` if it has left the bus. */
-function subscriberState({
-  health,
-  queued,
-  paused,
-}: Pick<SubscriberLine, 'health' | 'queued' | 'paused'>): string {
+function subscriberState({ health, queued, paused }: Subscriber): string {
   if (health === null) return 'left';
   if (paused) return 'paused';
   if (health === 100) return 'healthy';
