@@ -27,10 +27,6 @@ export function deliveriesPage(api: ApiCalls): Route {
   );
 }
 
-export function linkToDeliveries(subscriber: string): string {
-  return pathWith(PATH, { subscriber });
-}
-
 /** Returns the columns of a table of batches. With `isOfOneSubscriber`, leaves out the column `Subscriber`. */
 export function deliveryColumns(nowMs: number, isOfOneSubscriber = false): Columns<Delivery> {
   return [

@@ -5,8 +5,8 @@ import type { Delivery } from '../records/delivery.ts';
 import { ALL, type Route } from '../routing/route.ts';
 import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
-import { deliveryColumns, linkToDeliveries } from './deliveries_pages.ts';
-import { retryForm } from './delivery_page.ts';
+import { deliveryColumns } from './deliveries_pages.ts';
+import { PATH as DELIVERIES, retryForm } from './delivery_page.ts';
 import { count } from './format.ts';
 import { live } from './layout.ts';
 import { subscriberPath } from './links.ts';
@@ -52,7 +52,7 @@ export function subscriberPage(api: ApiCalls): Route[] {
             html`<div class="acts">${pauseForm(api, call, report)}${testForm(api, call, report)}</div>`,
             retrying.length > 0 &&
               html`<h2>To be tried again</h2>${table([...deliveryColumns(nowMs, true), retry], retrying, '')}`,
-            html`<h2><a href="${linkToDeliveries(token)}">Deliveries</a></h2>`,
+            html`<h2><a href="${pathWith(DELIVERIES, { subscriber: token })}">Deliveries</a></h2>`,
             table(
               deliveryColumns(nowMs, call.caller.role !== 'client'),
               deliveries.body,

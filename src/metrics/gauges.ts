@@ -46,7 +46,9 @@ export async function readGauges(partitions: Partitions, limits: GaugeLimits) {
   );
   return {
     away,
-    subscribers: readings.flatMap(({ subscribers }) => subscribers).sort(byToken),
+    subscribers: readings
+      .flatMap(({ subscribers }) => subscribers)
+      .sort((one, other) => (one.token < other.token ? -1 : 1)),
     queues: QUEUES.map((queue, index) => ({ queue, ...addUp(readings.map(({ queues }) => queues[index])) })),
     delayed: readings.flatMap(({ delayed }) => [...delayed]),
     triggers: addUp(readings.map(({ triggers }) => triggers)),
@@ -144,10 +146,6 @@ function readTriggers(partition: Partition): Promise<{ waiting: number; idle: nu
     const [all, waiting] = await Promise.all([redis.zcard(due), redis.zcount(due, '-inf', '(+inf')]);
     return { waiting, idle: Math.max(0, all - waiting) };
   });
-}
-
-function byToken(one: { token: string }, other: { token: string }): number {
-  return one.token < other.token ? -1 : 1;
 }
 
 /** Turns an object into a map. In an object, a token such as `constructor` would find an inherited member. */

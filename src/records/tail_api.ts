@@ -13,13 +13,8 @@ const QUERY = parameters({
     .describe('Only events of this topic.'),
 });
 
-interface TailParts {
-  tail: Tail;
-  publicNames: PublicNames;
-}
-
 /** `/tail`: shows events as they are accepted. */
-export function tailApi({ tail, publicNames }: TailParts): Route[] {
+export function tailApi({ tail, publicNames }: { tail: Tail; publicNames: PublicNames }): Route[] {
   return [
     route('GET /tail', WATCHERS, {
       query: QUERY,

@@ -13,7 +13,7 @@ export function unknownCommand([first = '', second = '']: readonly string[]): st
   if (first.startsWith('-')) return `The command comes first, before ${first}. ${HELP}`;
   const names = COMMANDS.map(({ name }) => name);
   const seconds = names.flatMap((name) => (name.startsWith(`${first} `) ? name.split(' ').slice(1) : []));
-  if (seconds.length === 0) return noSuch(first, [...names, ...names.map(firstWordOf)]);
+  if (seconds.length === 0) return noSuch(first, [...names, ...names.flatMap((name) => name.split(' ', 1))]);
   const listed = `After ${first} comes one of these: ${seconds.join(', ')}. ${HELP}`;
   if (second === '' || second.startsWith('-')) return listed;
   return noSuch(
@@ -21,10 +21,6 @@ export function unknownCommand([first = '', second = '']: readonly string[]): st
     seconds.map((each) => `${first} ${each}`),
     listed,
   );
-}
-
-function firstWordOf(name: string): string {
-  return name.split(' ')[0] ?? name;
 }
 
 function noSuch(given: string, names: readonly string[], advice = HELP): string {
