@@ -105,7 +105,7 @@ interface Forwarded<Path extends string, Body> {
   next(call: FormCall<Path>, body: Body): string | Page;
 }
 
-/** Makes the route of a form that makes one call of the API, with the roles, the parameters and the action of the call. */
+/** Makes the route of a form that makes one call of the API, with the roles, parameters and action of that call. */
 export function forwarding<const Path extends ConsolePath, Body = unknown>(
   api: ApiCalls,
   name: string,
