@@ -124,8 +124,6 @@ async function bodyOf(
   });
 }
 
-const CUT: Answer = { status: 400, headers: {}, body: 'the body ended early\n' };
-
 /**
  * Returns a function that takes a Request and resolves with a Response, for Hono, Deno, Bun and others. It never
  * rejects.
@@ -144,9 +142,9 @@ export function fetchHandler(deliveries: Deliveries) {
         arrived.add(chunk);
         if (arrived.length > deliveries.maxBytes) return respond(deliveries.tooLarge());
       }
-    } catch {
-      // The bus has closed the connection, so nobody waits for this answer. An error would only fill the log.
-      return respond(CUT);
+    } catch (error) {
+      // Either the connection is closed, or other code that the body went through has failed.
+      return respond(deliveries.cut(error));
     }
     return respond(await deliveries.receive(headers, arrived.bytes()));
   };

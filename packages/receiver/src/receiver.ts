@@ -48,10 +48,12 @@ export interface ReceiverOptions<Topics = Record<string, unknown>> {
   onDropped?: (notice: DropNotice, delivery: Delivery) => Promise<void> | void;
   /**
    * Parses the text of a body; JSON.parse by default, which rounds whole numbers above 2^53. If `parse` throws, or
-   * returns no array of events, the answer is 400.
+   * returns no array of events, `onError` is called, and the answer is 400.
    */
   parse?: (text: string) => unknown;
-  /** Called with an error of a handler or of the store. By default the error is printed by `console.error`. */
+  /**
+   * Called with an error of a handler, of the store or of `parse`. By default the error is printed by `console.error`.
+   */
   onError?: (error: unknown, delivery: Delivery) => void;
   /**
    * Called with the reason if a delivery is refused because its `uuid` or signature is wrong. By default `console.warn`
@@ -108,7 +110,7 @@ export class Deliveries {
   readonly #options: ReceiverOptions;
   readonly #authorizations: string[];
   readonly #signature: ReturnType<typeof signatureCheck> | undefined;
-  /** When each reason for a refusal was last printed. There are only five reasons, so the map stays small. */
+  /** When each reason for a refusal was last printed. There are only eight reasons, so the map stays small. */
   readonly #warnedAtMs = new Map<string, number>();
   /**
    * The topics without a handler for which a warning was printed. Only genuine deliveries add a topic, so strangers
@@ -151,7 +153,15 @@ export class Deliveries {
   }
 
   tooLarge(): Answer {
-    return answer(413, `the body has more than ${this.maxBytes} bytes; see maxBytes`);
+    const reason = `the body has more than ${this.maxBytes} bytes; see maxBytes`;
+    this.#warn(reason);
+    return answer(413, reason);
+  }
+
+  /** Reports that the body could not be read to its end, and returns the answer. */
+  cut(error: unknown): Answer {
+    this.#warn('the body could not be read to its end', error);
+    return answer(400, 'the body could not be read to its end; the log of the receiver says more');
   }
 
   /** Reports that other code has read the body of a delivery, so that its bytes are lost, and returns the answer. */
@@ -173,9 +183,19 @@ export class Deliveries {
     };
     const refusal = this.#signature?.(signed, body, Date.now());
     if (refusal) return this.#refuseUnproven(refusal);
-    const events = eventsIn(body, this.#options.parse);
-    if (!id || !events) return answer(400, 'a delivery has a webhook-id, and a JSON array of events');
-    return this.#handle(deliveryOf(id, headers), events);
+    if (!id) {
+      this.#warn(NO_ID);
+      return answer(400, NO_ID);
+    }
+    const delivery = deliveryOf(id, headers);
+    let events: ReceivedEvent[];
+    try {
+      events = eventsIn(body, this.#options.parse);
+    } catch (error) {
+      report(error, delivery, this.#options.onError);
+      return error instanceof NoEvents ? NO_EVENTS : NOT_PARSED;
+    }
+    return this.#handle(delivery, events);
   }
 
   /** Reports a delivery without proof that it is from the bus, and returns the answer 401. */
@@ -186,11 +206,11 @@ export class Deliveries {
     return answer(401, reason, headers);
   }
 
-  #warn(reason: string): void {
+  #warn(reason: string, error?: unknown): void {
     if (Date.now() - (this.#warnedAtMs.get(reason) ?? 0) < WARN_EVERY_MS) return;
     this.#warnedAtMs.set(reason, Date.now());
     // biome-ignore lint/suspicious/noConsole: this package has no log, and a service may set `onRefused` instead
-    console.warn(`refused a delivery (said once a minute at most): ${reason}`);
+    console.warn(`refused a delivery (said once a minute at most): ${reason}`, ...(error ? [error] : []));
   }
 
   async #handle(delivery: Delivery, events: ReceivedEvent[]): Promise<Answer> {
@@ -286,6 +306,9 @@ export class EventsFailed extends Error {
 /** This text has at most 100 characters, because `rtm doctor` shows no more of a receiver's answer. */
 const ALREADY_READ =
   'something else has read the body: put the receiver before what does, such as express.json()';
+const NO_ID = 'the header webhook-id is missing';
+const NOT_PARSED = answer(400, 'the body cannot be parsed as JSON; the log of the receiver says more');
+const NO_EVENTS = answer(400, 'the body is JSON, but no array of events');
 const ACCEPTED: Answer = { status: 204, headers: {}, body: '' };
 const RETRY_SOON = { 'retry-after': String(BUSY_RETRY_SECONDS) };
 const HANDLER_FAILED = answer(500, 'a handler failed; the log of the receiver says more');
@@ -321,18 +344,14 @@ function deliveryOf(id: string, headers: Headers): Delivery {
   return gap === undefined ? { id, attempt } : { id, attempt, dropped: readDropNotice(gap) };
 }
 
-function eventsIn(
-  body: Uint8Array,
-  parse: (text: string) => unknown = JSON.parse,
-): ReceivedEvent[] | undefined {
-  try {
-    const events = parse(new TextDecoder().decode(body));
-    if (Array.isArray(events) && events.every(isEvent)) return events;
-  } catch {
-    // The body is not JSON, so `receive` answers 400.
-  }
-  return undefined;
+/** Returns the events of a body. Throws NoEvents if it has none, and any error of `parse`. */
+function eventsIn(body: Uint8Array, parse: (text: string) => unknown = JSON.parse): ReceivedEvent[] {
+  const events = parse(new TextDecoder().decode(body));
+  if (Array.isArray(events) && events.every(isEvent)) return events;
+  throw new NoEvents('the body is no array of events, each with a topic');
 }
+
+class NoEvents extends TypeError {}
 
 function byTopic(
   events: readonly ReceivedEvent[],

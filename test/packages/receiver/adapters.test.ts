@@ -14,12 +14,15 @@ import { runInNewContext } from 'node:vm';
 import express from 'express';
 import { listenLocally } from '../../../harness/processes/ports.ts';
 import { until } from '../../../harness/until.ts';
-import { createReceiver } from '../../../packages/receiver/src/index.ts';
+import { createReceiver, type Delivery } from '../../../packages/receiver/src/index.ts';
 import { basic, event, listen, post, SECRET } from './posting.ts';
 
 describe('the listeners of a receiver', () => {
   test('refuses bodies that are too large, announced or not, and what is no delivery', async (t) => {
-    const receiver = createReceiver({ uuid: 'me', maxBytes: 100, on: {} });
+    const warn = t.mock.method(console, 'warn', () => {});
+    const failures: unknown[] = [];
+    const onError = (error: unknown, { id }: Delivery) => failures.push(id, String(error));
+    const receiver = createReceiver({ uuid: 'me', maxBytes: 100, on: {}, onError });
     const url = await listen(t, receiver.node());
     assert.equal((await post(url, 'x'.repeat(101))).status, 413);
     const body = new ReadableStream({
@@ -31,10 +34,31 @@ describe('the listeners of a receiver', () => {
     const headers = { authorization: basic('me') };
     const streamed = await fetch(url, { method: 'POST', body, headers, duplex: 'half' } as RequestInit);
     assert.equal(streamed.status, 413);
-    for (const wrong of ['', '{}', '[1]', '[{"topic":1}]', 'nonsense']) {
-      assert.equal((await post(url, wrong)).status, 400, wrong);
+    const unparsed = /^the body cannot be parsed as JSON; the log of the receiver says more$/m;
+    const noEvents = /^the body is JSON, but no array of events$/m;
+    for (const [wrong, text, error] of [
+      ['', unparsed, /^SyntaxError: /],
+      ['nonsense', unparsed, /^SyntaxError: /],
+      ['{}', noEvents, /^TypeError: the body is no array of events, each with a topic$/],
+      ['[1]', noEvents, /^TypeError: /],
+      ['[{"topic":1}]', noEvents, /^TypeError: /],
+    ] as const) {
+      const refused = await post(url, wrong);
+      assert.equal(refused.status, 400, wrong);
+      assert.match(await refused.text(), text);
+      const [id, failure] = failures.splice(0);
+      assert.equal(id, 'batch-1', wrong);
+      assert.match(String(failure), error);
     }
+    const withoutId = await post(url, [], { 'webhook-id': '' });
+    assert.equal(withoutId.status, 400);
+    assert.equal(await withoutId.text(), 'the header webhook-id is missing\n');
     assert.equal((await fetch(url)).status, 405);
+    const said = warn.mock.calls.map(({ arguments: [text] }) => text);
+    assert.deepEqual(said, [
+      'refused a delivery (said once a minute at most): the body has more than 100 bytes; see maxBytes',
+      'refused a delivery (said once a minute at most): the header webhook-id is missing',
+    ]);
   });
 
   test('keeps a body in tiny chunks without waste, as anybody may send one', async (t) => {
@@ -98,9 +122,16 @@ describe('the listeners of a receiver', () => {
         duplex: 'half',
       } as RequestInit);
     };
-    const cut = new ReadableStream({ pull: (controller) => controller.error(new Error('aborted')) });
-    assert.equal((await receiver.fetch(requestOf(cut))).status, 400);
-    assert.equal(warn.mock.callCount(), 0);
+    const failure = new Error('aborted');
+    const cut = () => new ReadableStream({ pull: (controller) => controller.error(failure) });
+    const answer = await receiver.fetch(requestOf(cut()));
+    assert.equal(answer.status, 400);
+    const text = 'the body could not be read to its end';
+    assert.equal(await answer.text(), `${text}; the log of the receiver says more\n`);
+    await receiver.fetch(requestOf(cut()));
+    const lines = warn.mock.calls.splice(0).map(({ arguments: given }) => given);
+    assert.deepEqual(lines, [[`refused a delivery (said once a minute at most): ${text}`, failure]]);
+    warn.mock.resetCalls();
     const read = requestOf(new ReadableStream());
     read.body?.getReader();
     assert.equal((await receiver.fetch(read)).status, 500);

@@ -47,11 +47,14 @@ describe('a receiver', () => {
         value > 2 ** 53 ? BigInt(context?.source ?? '') : value,
       );
     const on = { orders: ([first]: ReceivedEvent[]) => void calls.push(first?.data) };
-    const url = await listen(t, createReceiver({ uuid: 'me', parse, on }).node());
+    const failures: unknown[] = [];
+    const onError = (error: unknown) => failures.push(error);
+    const url = await listen(t, createReceiver({ uuid: 'me', parse, on, onError }).node());
     const text = JSON.stringify([{ ...event('orders', 1), data: 0 }]);
     assert.equal((await post(url, text.replace('"data":0', '"data":12345678901234567890'))).status, 204);
     assert.deepEqual(calls, [12345678901234567890n]);
     assert.equal((await post(url, '[')).status, 400);
+    assert.ok(failures[0] instanceof SyntaxError);
   });
 
   test('refuses a wrong uuid before it reads the body, and takes any of several', async (t) => {
