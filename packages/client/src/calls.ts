@@ -42,14 +42,16 @@ interface AnyInput {
 }
 
 /**
- * Returns the method, path and body of a call. Throws TypeError if a parameter in the path is empty, `.` or `..`,
- * because the request could then go to another path. For example, `fetch` resolves `..`, even if the dots are encoded.
+ * Returns the method, path and body of a call. Throws TypeError if a parameter in the path is no text, or if it is
+ * empty, `.` or `..`, because the request could then go to another path. For example, `fetch` resolves `..`, even if
+ * the dots are encoded.
  */
 export function requestOf(call: CallName, input: object): { method: string; path: string; body?: string } {
   const { params = {}, query = {}, body } = input as AnyInput;
   const [method = '', pattern = ''] = call.split(' ');
   const path = pattern.replace(/:(\w+)/g, (_, name: string) => {
     const value = params[name] ?? '';
+    if (typeof value !== 'string') throw new TypeError(`${name} must be a text`);
     if (value === '' || value === '.' || value === '..')
       throw new TypeError(`${name} must not be ${value || 'empty'}`);
     return encodeURIComponent(value);

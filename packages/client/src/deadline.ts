@@ -78,9 +78,14 @@ export class Deadline {
   readonly #timer: NodeJS.Timeout;
   readonly #ofSignal: CallsOfSignal | undefined;
 
-  /** Throws the reason of a signal that is already aborted, and RangeError for a time limit that is not allowed. */
+  /**
+   * Throws the reason of a signal that is already aborted, TypeError for a signal that is none, and RangeError for a
+   * time limit that is not allowed.
+   */
   constructor(timeoutMs: number, signal: AbortSignal | undefined, end: End) {
     refuseWrongTimeLimit(timeoutMs);
+    if (signal && typeof signal.throwIfAborted !== 'function')
+      throw new TypeError('signal must be an AbortSignal, such as that of an AbortController');
     signal?.throwIfAborted();
     this.#end = end;
     this.#timer = setTimeout(() => {

@@ -75,10 +75,14 @@ export class Pending {
   }
 
   /**
-   * Sets `text` to the JSON of the event. Throws RangeError for a time that is no number or in seconds, and any error
-   * of JSON.stringify.
+   * Sets `text` to the JSON of the event. Throws TypeError for an array or a text, RangeError for a time that is no
+   * number or in seconds, and any error of JSON.stringify.
    */
   write(): void {
+    if (Array.isArray(this.#event) || typeof (this.#event ?? {}) !== 'object')
+      throw new TypeError(
+        'the event must be an object, such as { type, url }; publishAll takes several events',
+      );
     refuseNoNumber(this.#event);
     const timestamp = this.#event?.timestamp ?? 0;
     if (timestamp >= SECONDS.min && timestamp < SECONDS.max)

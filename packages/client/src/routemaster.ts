@@ -78,6 +78,7 @@ export class Routemaster<Topics extends object = Record<string, unknown>> extend
     event: NewEvent<Topics[T]>,
     { timeoutMs = this.#timeoutMs, signal }: CallOptions = {},
   ): Promise<void> {
+    refuseNoTopic(topic);
     if (this.#isClosed) throw new ClosedError();
     return this.#publisher.publish({ topic, event, timeoutMs, signal });
   }
@@ -89,11 +90,12 @@ export class Routemaster<Topics extends object = Record<string, unknown>> extend
    * - a PublishAllError if an event failed. At most one more event is read after the failure.
    * - the error of the iterable `events`, or the reason of an aborted `signal`, if no event failed.
    */
-  publishAll<T extends keyof Topics & string>(
+  async publishAll<T extends keyof Topics & string>(
     topic: T,
     events: Iterable<NewEvent<Topics[T]>> | AsyncIterable<NewEvent<Topics[T]>>,
     options?: CallOptions,
   ): Promise<number> {
+    refuseNoTopic(topic);
     return publishAll(events, (event) => this.publish(topic, event, options), options?.signal);
   }
 
@@ -148,10 +150,12 @@ export class Routemaster<Topics extends object = Record<string, unknown>> extend
 }
 
 /**
- * Throws TypeError if an option is unknown or of a wrong type, since JavaScript has no compiler to find this. Also
- * throws if `secret` is undefined or empty, for example because an environment variable is not set.
+ * Throws TypeError if there are no options, or if one is unknown or of a wrong type, since JavaScript has no compiler
+ * to find this. Also throws if `secret` is undefined or empty, for example because an environment variable is not set.
  */
 function refuseWrong(options: RoutemasterOptions): void {
+  if (typeof options !== 'object' || options === null)
+    throw new TypeError('give the options as an object, such as { url, token, secret }');
   for (const [name, value] of Object.entries(options)) {
     const type = Object.hasOwn(OPTIONS, name) && OPTIONS[name as keyof RoutemasterOptions];
     if (!type)
@@ -160,4 +164,10 @@ function refuseWrong(options: RoutemasterOptions): void {
     if (name === 'secret' && !value)
       throw new TypeError('secret has no value; leave it out if there is none');
   }
+}
+
+/** Throws TypeError for a topic that is no text, as in `publish(event)`: the event would be taken for the topic. */
+function refuseNoTopic(topic: unknown): void {
+  if (typeof topic === 'string' && topic !== '') return;
+  throw new TypeError("the first argument must be the name of a topic, such as 'orders'");
 }

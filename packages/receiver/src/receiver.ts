@@ -119,8 +119,8 @@ export class Deliveries {
   readonly #ignoredTopics = new Set([TEST_TOPIC]);
 
   /**
-   * Throws TypeError if an option is unknown, if neither `uuid` nor `signingSecret` is given, or if a given value is
-   * malformed. Throws RangeError for a number that is not above 0.
+   * Throws TypeError if there are no options, if one is unknown, if neither `uuid` nor `signingSecret` is given, or if a
+   * given value is malformed. Throws RangeError for a number that is not above 0.
    */
   constructor(options: ReceiverOptions) {
     refuseWrong(options);
@@ -385,6 +385,8 @@ function isEvent(value: unknown): value is ReceivedEvent {
  * have any length.
  */
 function refuseWrong(options: ReceiverOptions): void {
+  if (typeof options !== 'object' || options === null)
+    throw new TypeError('give the options as an object, such as { uuid, on }');
   for (const [name, value] of Object.entries(options)) {
     const type = Object.hasOwn(OPTIONS, name) && OPTIONS[name as keyof ReceiverOptions];
     if (!type)

@@ -116,9 +116,16 @@ test('a name that would make the path that of another call is not sent', async (
   // A router in front of the bus may take off the last slash of /dead_letters/, which purges all then.
   for (const id of ['', undefined as unknown as string])
     await assert.rejects(client.purgeDeadLetter(id), new TypeError('id must not be empty'));
-  const topics = { '..': 'name must not be ..', '': 'name must not be empty' };
-  for (const [topic, message] of Object.entries(topics))
-    await assert.rejects(client.updated(topic, 'https://shop.example.com/orders/1'), new TypeError(message));
+  const event = { type: 'update', url: 'https://shop.example.com/orders/1' } as const;
+  await assert.rejects(client.updated('..', event.url), new TypeError('name must not be ..'));
+  const message = "the first argument must be the name of a topic, such as 'orders'";
+  // JavaScript has no compiler that misses the topic in `publish(event)`.
+  for (const topic of ['', undefined, event] as string[]) {
+    await assert.rejects(client.publish(topic, event), new TypeError(message));
+    await assert.rejects(client.publishAll(topic, [event]), new TypeError(message));
+  }
+  const noName = { name: 'orders' } as unknown as string;
+  await assert.rejects(client.removeTopic(noName), new TypeError('name must be a text'));
   assert.deepEqual(web.requests, []);
 });
 

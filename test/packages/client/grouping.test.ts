@@ -8,6 +8,7 @@ import {
   AlreadyDelayedError,
   BadEventError,
   ClosedError,
+  type NewEvent,
   ProblemError,
   PublishAllError,
 } from '../../../packages/client/src/index.ts';
@@ -180,6 +181,20 @@ test('an event that is no JSON is refused alone', async () => {
   const good = bus.updated('orders', url(2));
   await assert.rejects(bad, TypeError);
   await good;
+});
+
+test('an event that is no object, and a signal that is none, are refused', async () => {
+  const web = await ScriptedWeb.start();
+  const bus = web.client();
+  const event: NewEvent = { type: 'update', url: url(1) };
+  const message = 'the event must be an object, such as { type, url }; publishAll takes several events';
+  for (const wrong of [[event], 'update'] as unknown as NewEvent[])
+    await assert.rejects(bus.publish('orders', wrong), new TypeError(message));
+  const signal = new AbortController() as unknown as AbortSignal;
+  const noSignal = new TypeError('signal must be an AbortSignal, such as that of an AbortController');
+  await assert.rejects(bus.publish('orders', event, { signal }), noSignal);
+  await assert.rejects(bus.pause({ signal }), noSignal);
+  assert.deepEqual(web.requests, []);
 });
 
 test('a time that is no number is refused, as the bus would publish the event at once', async () => {

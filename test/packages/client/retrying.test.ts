@@ -13,6 +13,7 @@ import {
   InternalError,
   ProblemError,
   Routemaster,
+  type RoutemasterOptions,
   SubscriberNotFoundError,
   TimeLimitError,
   TooManyFailuresError,
@@ -257,6 +258,11 @@ test('a client cannot be made with a misspelt option, a wrong type, or a secret 
   assert.throws(make({ digest: 'false' }), /^TypeError: digest must be a boolean$/);
   for (const secret of [undefined, ''])
     assert.throws(make({ secret }), /^TypeError: secret has no value; leave it out if there is none$/);
+  for (const nothing of [undefined, null, URL] as unknown as RoutemasterOptions[])
+    assert.throws(
+      () => new Routemaster(nothing),
+      /^TypeError: give the options as an object, such as { url, token, secret }$/,
+    );
   assert.doesNotThrow(make({ digest: undefined, timeoutMs: undefined }));
 });
 

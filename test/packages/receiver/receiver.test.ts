@@ -326,6 +326,11 @@ describe('a receiver', () => {
     ];
     for (const [options, error] of wrong)
       assert.throws(() => createReceiver({ uuid: 'me', on: {}, ...options }), error);
+    for (const nothing of [undefined, null, 'me'] as unknown as ReceiverOptions[])
+      assert.throws(
+        () => createReceiver(nothing),
+        /^TypeError: give the options as an object, such as { uuid, on }$/,
+      );
     const absent = { store: undefined, maxBytes: null } as object;
     createReceiver({ uuid: 'me', on: {}, ...absent });
   });
