@@ -21,8 +21,8 @@ interface Kept {
 /** Events of the batch that the paused subscriber loses. */
 const LOST_EVENTS = 3;
 const STAGED_DROP =
-  'the demo dropped a batch of demo_paused, to show a drop notice: the console and rtm doctor say that memory ran ' +
-  'short, but there is enough';
+  'the demo dropped a batch of demo_paused, to show a drop notice: the console says that memory ran short, but there ' +
+  'is enough';
 const publishEveryMs = 350;
 /** Time for the last batch to arrive: a batch is open for 1.5 s. */
 const drainLimitMs = 3000;

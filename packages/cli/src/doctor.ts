@@ -45,8 +45,9 @@ function linesOf({ check, isWell, detail, advice }: Finding): string[] {
 async function* findingsOf(call: Call): AsyncGenerator<Finding> {
   const target = call.target();
   const { url, token } = target;
-  if (url.startsWith('https:')) yield await certificateFinding(url);
   const reached = await askHealth(target);
+  // Where nothing listens, TLS is not the problem. Advice about it would hide that the host is misspelt.
+  if (url.startsWith('https:') && !reached.isUnreached) yield await certificateFinding(url);
   yield reached.finding;
   if (!reached.date) return;
   yield clockFinding(reached.date);
@@ -63,7 +64,7 @@ async function* findingsOf(call: Call): AsyncGenerator<Finding> {
     const role = await roleOf(bus);
     const subscriptions = await collect(bus.subscriptions({ limit: 1000 }));
     if (role === 'client') yield* topicsFindings(bus, subscriptions, token);
-    yield* dropFindings(subscriptions, role);
+    yield* dropFindings(subscriptions, role, figures);
     yield* callbackFindings(bus, subscriptions, role);
   } catch (error) {
     yield failureFinding('lists', error);
@@ -78,6 +79,8 @@ const HEALTHY = /^\s*\{.*\}\s*$/s;
 
 interface Reached {
   finding: Finding;
+  /** True if nothing listens at the address, or if its host is not known. */
+  isUnreached?: boolean;
   /** The clocks of the bus and of this machine at the same moment, in ms. Undefined if the bus was not reached. */
   date?: { busMs: number; hereMs: number };
 }
@@ -103,14 +106,18 @@ async function askHealth(target: Target): Promise<Reached> {
     return { finding: good('connection', detail), date: { busMs, hereMs: hereMs + tookMs / 2 } };
   } catch (error) {
     const { code, message } = causeOf(error);
-    const advice = adviceFor(code, target);
-    return { finding: bad('connection', `${url} does not answer: ${message}`, advice) };
+    const unreached = adviceIfUnreached(code, target);
+    const advice = unreached === undefined ? adviceFor(code, target) : sentence(unreached);
+    const finding = bad('connection', `${url} does not answer: ${message}`, advice);
+    return { finding, isUnreached: unreached !== undefined };
   }
 }
 
+function sentence(text: string): string {
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
+}
+
 function adviceFor(code: string, target: Target): string {
-  const unreached = adviceIfUnreached(code, target);
-  if (unreached !== undefined) return `${unreached.charAt(0).toUpperCase()}${unreached.slice(1)}.`;
   if (code === 'BAD_PORT') return 'Check the port of --bus.';
   if (/CERT|TLS|SSL|^UNABLE_TO_VERIFY/.test(code)) return 'See tls above.';
   // A server that speaks only TLS closes a connection of plain http.

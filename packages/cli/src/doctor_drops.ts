@@ -1,4 +1,5 @@
 import { bad, type Finding, type Role } from './doctor_finding.ts';
+import type { Figures } from './figures.ts';
 import type { Subscription } from './subscriptions.ts';
 import { number, timeOf } from './tables.ts';
 
@@ -13,8 +14,12 @@ const REPORTED_MS = 86_400_000;
 /** Maximum subscribers that the finding lists, and maximum topics that it lists. */
 const MAX_LISTED = 5;
 
-/** Yields a finding if the bus has lately dropped events of a subscriber because memory ran short. */
-export function* dropFindings(shown: readonly Subscription[], role: Role): Generator<Finding> {
+/** Yields a finding if the bus has lately dropped events of a subscriber. */
+export function* dropFindings(
+  shown: readonly Subscription[],
+  role: Role,
+  figures: Figures,
+): Generator<Finding> {
   const lossy = shown
     .flatMap(({ subscriber, dropped }) => (dropped && isReported(dropped) ? [{ subscriber, dropped }] : []))
     .sort((one, other) => other.dropped.events - one.dropped.events);
@@ -24,13 +29,26 @@ export function* dropFindings(shown: readonly Subscription[], role: Role): Gener
     const of = role === 'client' ? '' : ` of ${subscriber}`;
     return `${number(dropped.events)}${of}${whenOf(dropped)}`;
   });
-  const advice =
-    role === 'client'
-      ? `Memory of the bus ran short. Ask the publishers of ${topicsOf(first.dropped)} what has changed ` +
-        `since ${timeOf(first.dropped.from)}.`
-      : 'Memory ran short: raise the limit of Redis (maxmemory, and ROUTEMASTER_REDIS_MAX_MEM if set), or mend the ' +
-        'subscribers that do not take their events.';
+  const hasLimit = figures.has('redis_memory_high_mark_bytes');
+  const advice = role === 'client' ? adviceToClient(first.dropped, hasLimit) : adviceToWatcher(hasLimit);
   yield bad('dropped', `events were dropped: ${listed(detail, '; ')}`, advice);
+}
+
+/** Without a limit of Redis, memory cannot run short: it was short earlier, or the demo dropped events on purpose. */
+const NO_LIMIT =
+  'Redis has no limit now: memory ran short when it had one, or this is the demo, which drops a batch on purpose.';
+
+function adviceToWatcher(hasLimit: boolean): string {
+  if (!hasLimit) return NO_LIMIT;
+  return (
+    'Memory ran short: raise the limit of Redis (maxmemory, and ROUTEMASTER_REDIS_MAX_MEM if set), or mend the ' +
+    'subscribers that do not take their events.'
+  );
+}
+
+function adviceToClient(dropped: Drops, hasLimit: boolean): string {
+  const why = hasLimit ? 'Memory of the bus ran short.' : NO_LIMIT;
+  return `${why} Ask the publishers of ${topicsOf(dropped)} what has changed since ${timeOf(dropped.from)}.`;
 }
 
 /**

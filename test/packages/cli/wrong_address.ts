@@ -56,7 +56,9 @@ test('a person and a script are told once that the bus cannot be reached, and at
   const ofName = (await byName).stderr;
   assert.ok(ofName.endsWith(`; the ${unknown}\n`), ofName);
   const { stdout: examined } = await terminal.rtmAlone('doctor -b busofnobody -t x');
-  assert.ok(examined.includes(`\n${' '.repeat(18)}The ${unknown}.\n`), examined);
+  // It comes first: advice about TLS would hide it.
+  assert.match(examined, /^BAD +connection +https:\S+ does not answer: .*\n/);
+  assert.ok(examined.endsWith(`\n${' '.repeat(18)}The ${unknown}.\n`), examined);
 });
 
 test('a person is told after a second that the bus answers 503, as it does while its Redis is away', async (t) => {
