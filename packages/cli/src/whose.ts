@@ -34,7 +34,9 @@ export async function asked<Answer>(
 
 /**
  * Puts the join or trigger that the first argument names, as the JSON of the second argument says. Prints a note on
- * stderr that says whether it is new. The bus checks the JSON, so `put` gets it as a type that any input takes.
+ * stderr. If there was one before, the note does not say that this call has changed it: it may have been the same, or
+ * it was put by an earlier attempt whose answer was lost. The bus checks the JSON, so `put` gets it as a type that any
+ * input takes.
  */
 export async function putNamed(
   call: Call,
@@ -46,5 +48,5 @@ export async function putNamed(
   const bus = call.connect();
   const answer = await asked(call, bus, thing, (owner) => put(bus, name, body, owner));
   call.print(answer, []);
-  call.note(`${bus.lastStatus === 201 ? 'made' : 'changed'} the ${thing} ${name}`);
+  call.note(bus.lastStatus === 201 ? `made the ${thing} ${name}` : `the ${thing} ${name} is now as given`);
 }

@@ -16,7 +16,7 @@ test('join puts, lists, shows and removes', async (t) => {
   const put = ['join', 'put', 'order', rules, ...options.split(' ')];
   assert.deepEqual(await terminal.rtm(put), { ...silent, stderr: 'made the join order\n' });
   const again = await terminal.rtm(`join put order - ${options}`, { stdin: rules });
-  assert.deepEqual(again, { ...silent, stderr: 'changed the join order\n' });
+  assert.deepEqual(again, { ...silent, stderr: 'the join order is now as given\n' });
   const file = `@${terminal.folder}/rules.json`;
   const answer = JSON.parse((await terminal.rtm(`join put order ${file} --json ${options}`)).stdout);
   assert.deepEqual([answer.name, answer.by], ['order', 'data.order']);

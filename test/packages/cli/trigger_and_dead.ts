@@ -59,7 +59,7 @@ test('trigger puts, shows and removes', async (t) => {
   const put = ['trigger', 'put', 'once', rules, ...options.split(' ')];
   assert.deepEqual(await terminal.rtm(put), { ...silent, stderr: 'made the trigger once\n' });
   const again = await terminal.rtm(`trigger put once - ${options}`, { stdin: rules });
-  assert.deepEqual(again, { ...silent, stderr: 'changed the trigger once\n' });
+  assert.deepEqual(again, { ...silent, stderr: 'the trigger once is now as given\n' });
   const file = `@${terminal.folder}/trigger.json`;
   const byRoot = await terminal.rtm(`trigger put once ${file} --json --client ${token} ${asRoot()}`);
   assert.deepEqual([JSON.parse(byRoot.stdout).client, byRoot.status], [token, 0]);
