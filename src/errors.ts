@@ -92,6 +92,12 @@ export class BusError extends Error {
   }
 }
 
+export const NO_SUBSCRIBER = 'there is no such subscriber';
+
+export function subscriberNotFound(): BusError {
+  return new BusError('subscriber_not_found', NO_SUBSCRIBER);
+}
+
 /**
  * Thrown if Redis is away, or has too few replicas that confirm a write. Redis may have applied the write all the same.
  */

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { PublicNames } from '../authentication/public_names.ts';
-import { BusError } from '../errors.ts';
+import { BusError, subscriberNotFound } from '../errors.ts';
 import { ownerOf } from '../ids.ts';
 import type { Caller } from '../routing/caller.ts';
 import { badParameter, parameters } from '../routing/query.ts';
@@ -81,8 +81,7 @@ export function historyApi(parts: HistoryParts): Route[] {
     if (caller.role === 'client' && ownerOf(name) !== caller.token)
       throw new BusError('forbidden', 'a client sees the history of its own subscriptions alone');
     const { token, priceInCalls } = await publicNames.tokenGiven(caller, name, () => subscribers.owners());
-    if (token === undefined || !(await subscribers.has(token)))
-      throw new BusError('subscriber_not_found', 'there is no such subscriber');
+    if (token === undefined || !(await subscribers.has(token))) throw subscriberNotFound();
     return { name: token, priceInCalls };
   };
   const topicOf = async (name: string) => {

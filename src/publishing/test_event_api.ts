@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { BusError } from '../errors.ts';
+import { BusError, subscriberNotFound } from '../errors.ts';
 import { eventId, isJoinToken, uidSeed } from '../ids.ts';
 import type { ChangingCaller, ClientCaller } from '../routing/caller.ts';
 import { BOTH, CLIENTS, ok, type Route, route } from '../routing/route.ts';
@@ -45,7 +45,7 @@ export function testEventApi({ partitions, times, guard, recorder }: TestEventPa
     const { bid } = isJoinToken(token)
       ? { bid: undefined }
       : await partition.run('send_test', { token, uidSeed: uidSeed(), event });
-    if (bid === undefined) throw new BusError('subscriber_not_found', 'there is no such subscriber');
+    if (bid === undefined) throw subscriberNotFound();
     recorder.added(token, 1);
     return ok({ delivery: bid });
   };

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { ATTEMPT } from '../delivering/attempt_report.ts';
 import type { DeadLetters } from '../delivering/dead_letters/dead_letters.ts';
-import { BusError } from '../errors.ts';
+import { BusError, subscriberNotFound } from '../errors.ts';
 import { type Caller, type ChangingCaller, clientOf } from '../routing/caller.ts';
 import { DEFAULT_LISTED, nextLink } from '../routing/paging.ts';
 import { ENTRIES_PER_CALL } from '../routing/picking.ts';
@@ -59,7 +59,7 @@ export function deadLettersApi(parts: DeadLettersParts): Route[] {
     if (tokens.length > 1 || (caller.role === 'client' && join === undefined)) return;
     if (await subscribers.has(tokens[0] ?? '')) return;
     if (join !== undefined) throw new BusError('join_not_found', `there is no join ${join}`);
-    throw new BusError('subscriber_not_found', 'there is no such subscriber');
+    throw subscriberNotFound();
   };
   const find = async (caller: Caller, id: string): Promise<Delivery> => {
     const { delivery } = await deliveries.find(id, await ownSubscribers(parts, caller), 'dead');

@@ -1,8 +1,8 @@
-import { BusError } from '../errors.ts';
+import { BusError, subscriberNotFound } from '../errors.ts';
 import type { ChangingCaller } from '../routing/caller.ts';
 import { BOTH, CLIENTS, NO_CONTENT, NOTHING, type Route, route } from '../routing/route.ts';
 import type { Subscribers } from './subscriber.ts';
-import { SUBSCRIBER_PARAMS, subscriberNotFound } from './subscribers_api.ts';
+import { SUBSCRIBER_PARAMS } from './subscribers_api.ts';
 
 /**
  * The routes that pause and resume deliveries. Root may name any subscriber, and a client only itself. The paths under

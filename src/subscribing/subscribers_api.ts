@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { Clients } from '../authentication/client.ts';
 import type { PublicNames } from '../authentication/public_names.ts';
-import { BusError } from '../errors.ts';
+import { BusError, NO_SUBSCRIBER, subscriberNotFound } from '../errors.ts';
 import type { LatestStandings } from '../metrics/standings.ts';
 import { type Caller, clientOf } from '../routing/caller.ts';
 import type { Dialect } from '../routing/dialect.ts';
@@ -43,7 +43,7 @@ const SUBSCRIBERS = z.array(
 
 export const SUBSCRIBER_PARAMS: Input<{ token: string }> = {
   schema: z.object({ token: z.string().describe('The token of the subscriber.') }),
-  wording: { code: 'subscriber_not_found', whole: 'there is no such subscriber' },
+  wording: { code: 'subscriber_not_found', whole: NO_SUBSCRIBER },
 };
 
 const QUERY = parameters({
@@ -151,8 +151,6 @@ export function subscribersApi(parts: SubscribersParts): Route[] {
     }),
   ];
 }
-
-export const subscriberNotFound = () => new BusError('subscriber_not_found', SUBSCRIBER_PARAMS.wording.whole);
 
 /**
  * Returns what other clients see of a report: the fields that the Ruby Routemaster showed. `subscriber` is a public
