@@ -11,7 +11,7 @@ import { DECLARED_KEY, type Keyspace, keyspace, LAYOUT } from './keys.ts';
 import { type Connection, Master } from './master.ts';
 import { Replicas } from './replicas.ts';
 import { readScripts, type ScriptSource, standalone } from './script_source.ts';
-import { FIND_AND_RENAME, isWrongType } from './wrong_type.ts';
+import { FIND_AND_RENAME, isWrongType, WrongType, wrongBusKeys } from './wrong_type.ts';
 
 const SCRIPTS = readScripts();
 const LIBRARY = functionLibrary(SCRIPTS);
@@ -50,8 +50,8 @@ const CALLABLES = Object.fromEntries(SCRIPTS.map((script) => [script.name, calla
 >;
 
 /**
- * A partition, with the scripts that work on it. All calls throw StorageFull if Redis is out of memory, and
- * StorageUnavailable if Redis is away or is not ready.
+ * A partition, with the scripts that work on it. All calls throw StorageFull if Redis is out of memory,
+ * StorageUnavailable if Redis is away or is not ready, and WrongType if another program has written a key of the bus.
  */
 export class Partition {
   readonly prefix: string;
@@ -97,7 +97,7 @@ export class Partition {
     const script = CALLABLES[name];
     const list: ScriptArgument[] = [];
     script.write(args as never, list);
-    const reply = await this.master.call((redis) =>
+    const reply = await callNaming(this, (redis) =>
       this.#functions.call(redis, name, list, () => this.#evaluate(redis, script, list)),
     );
     return script.read(reply) as Reply<N>;
@@ -143,7 +143,7 @@ export class Partition {
    * master.
    */
   command<T>(command: (redis: Redis, keys: Keyspace) => Promise<T>): Promise<T> {
-    return this.master.call((redis) => command(redis, this.keys));
+    return callNaming(this, (redis) => command(redis, this.keys));
   }
 
   /**
@@ -212,6 +212,16 @@ export class Partition {
       if (!(error instanceof ReplyError && (error as Error).message.startsWith('NOSCRIPT'))) throw error;
       return evaluate('EVAL', lua);
     }
+  }
+}
+
+/** Calls the master of a partition. In place of an error WRONGTYPE, throws one that names keys. */
+async function callNaming<T>({ master, prefix }: Partition, act: (redis: Redis) => Promise<T>): Promise<T> {
+  try {
+    return await master.call(act);
+  } catch (error) {
+    if (!isWrongType(error)) throw error;
+    throw new WrongType(error, await master.call((redis) => wrongBusKeys(redis, prefix)));
   }
 }
 

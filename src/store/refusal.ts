@@ -2,7 +2,7 @@ import { BootError, StorageForbidden } from '../errors.ts';
 import { foundKey } from './found_key.ts';
 import { LAYOUT } from './keys.ts';
 import type { Partition } from './partition.ts';
-import { FIND_AND_RENAME, isWrongType } from './wrong_type.ts';
+import { FIND_AND_RENAME, isWrongType, typeText } from './wrong_type.ts';
 
 const TYPES = new Set(Object.values(LAYOUT).map(({ type }) => type));
 const KEYS_PER_SCAN = 1000;
@@ -24,7 +24,7 @@ export async function wrongTypes(partition: Partition): Promise<string[]> {
         const found = foundKey(key, prefix);
         if (!found || LAYOUT[found.name].type === type) continue;
         const expected = LAYOUT[found.name];
-        const text = `${prefix}${expected.pattern} is a ${type} instead of a ${expected.type}`;
+        const text = typeText(prefix + expected.pattern, type, expected.type);
         counts.set(text, (counts.get(text) ?? 0) + 1);
       }
   }

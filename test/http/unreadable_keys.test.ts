@@ -182,6 +182,34 @@ describe('a key of another type', () => {
     });
 });
 
+describe('a call that needs a key of another type', () => {
+  const calls: [path: string, key: string, found: string][] = [
+    ['/topics', keys.topics(), 'topics is a string instead of a set'],
+    ['/subscriptions', keys.subscribers(), 'subscribers is a string instead of a set'],
+    ['/deliveries', keys.batches_open(), 'batches:open is a string instead of a hash'],
+    ['/deliveries', keys.deliveries_logs(), 'deliveries:logs is a string instead of a zset'],
+    ['/joins', keys.joins(), 'joins is a string instead of a set'],
+    ['/audit', keys.audit(), 'audit is a string instead of a stream'],
+  ];
+  for (const [path, key, found] of calls)
+    test(`${path} says that ${found}`, async () => {
+      await api.store.redis.del(key);
+      await api.store.redis.set(key, 'x');
+      const { status, text } = await api.call('GET', path, { as: 'root' });
+      const detail = `another program has written keys of the bus: ${found} (WRONGTYPE). An operator must rename them`;
+      assert.deepEqual([status, JSON.parse(text).detail], [500, detail]);
+      await api.web.prints(new RegExp(`"type":"WrongType".*${found}.*"msg":"a request failed"`));
+    });
+
+  test('says where to find its name if it is a key of one client, topic or batch', async () => {
+    await damage(keys.triggers_of('alice'));
+    const { status, text } = await api.call('GET', '/triggers/daily?client=alice', { as: 'root' });
+    const detail =
+      'another program has written a key of the bus (WRONGTYPE); the log of the worker names it at the next sweep';
+    assert.deepEqual([status, JSON.parse(text).detail], [500, detail]);
+  });
+});
+
 test('a definition of a trigger that cannot be read hides this trigger alone', async () => {
   await api.store.redis.hset(keys.triggers_of('alice'), 'daily', 'no definition');
   const triggers: { client: string }[] = JSON.parse(await read('/triggers'));
