@@ -3,6 +3,7 @@ import { BusError } from '../errors.ts';
 import { acceptsHtml } from '../html.ts';
 import { ANYONE, MAX_BODY_BYTES, type Route, route } from '../routing/route.ts';
 import { msOf } from '../store/replies.ts';
+import { maxSubscriptionBytes } from '../subscribing/subscriptions_api.ts';
 import { ApiCalls } from './api_calls.ts';
 import { assetRoute } from './assets.ts';
 import { auditPage } from './audit_page.ts';
@@ -26,7 +27,7 @@ import { triggersPages } from './triggers_pages.ts';
 type ConsoleParts = LoginParts &
   OverviewParts &
   BulkParts &
-  ClientsParts & { limits: Pick<Config, 'maxEventDataBytes'> };
+  ClientsParts & { limits: Pick<Config, 'maxEventDataBytes' | 'maxSubscriptionTopics'> };
 
 const WHERE_THINGS_ARE =
   'this is Routemaster, an event bus; its API is described at /docs, and for programs at /openapi.json; ' +
@@ -53,7 +54,7 @@ export function consolePages(routes: readonly Route[], parts: ConsoleParts): Rou
     ...loginPages({ ...parts, pageNear: (path) => pageNear(pages, path) }),
     overviewPage({ ...parts, api }),
     subscribersPage(api),
-    ...subscriberPage(api),
+    ...subscriberPage(api, maxSubscriptionBytes(parts.limits)),
     deliveriesPage(api),
     ...deliveryPage(api),
     ...deadLettersPages({ ...parts, api }),

@@ -22,7 +22,7 @@ const SHOWN_DELIVERIES = '10';
 const SHOWN_RETRYING = '5';
 
 /** A page for each subscriber with its state, its newest batches, and forms that change it. */
-export function subscriberPage(api: ApiCalls): Route[] {
+export function subscriberPage(api: ApiCalls, maxFormBytes: number): Route[] {
   return [
     page(`${PATH}/:token`, ALL, async (call) => {
       const { token } = call.params;
@@ -67,7 +67,7 @@ export function subscriberPage(api: ApiCalls): Route[] {
         ],
       };
     }),
-    subscriptionChange(api),
+    subscriptionChange(api, maxFormBytes),
     ...subscriberChanges(api),
   ];
 }

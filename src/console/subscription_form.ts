@@ -54,9 +54,10 @@ function changedSettings(form: AnyFields, report: SubscriberReport) {
  * Makes the route that handles the form of `subscriptionForm`. The form does not show the subscription's `uuid`. The
  * route fetches it from the API and sends it back, because the API empties a `uuid` that is left out.
  */
-export function subscriptionChange(api: ApiCalls): Route {
+export function subscriptionChange(api: ApiCalls, maxBodyBytes: number): Route {
   return action(`${PATH}/:token/settings`, CLIENTS, {
     action: 'subscription.put',
+    maxBodyBytes,
     async act(call) {
       const { topics, callback } = call.body;
       const { params } = call;

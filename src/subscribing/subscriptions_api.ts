@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import type { Clients } from '../authentication/client.ts';
 import { allows } from '../authentication/scope.ts';
+import type { Config } from '../config.ts';
 import { BusError } from '../errors.ts';
 import type { ClientCaller } from '../routing/caller.ts';
 import type { Dialect } from '../routing/dialect.ts';
@@ -20,8 +21,18 @@ import {
 } from './subscription_input.ts';
 import { TOPIC_PARAMS } from './topics_api.ts';
 
-/** Maximum bytes of a topic in the body: a name of up to 64 characters, quotes, a comma and some white space. */
+/**
+ * Maximum bytes of a topic in the body: a name of up to 64 characters, quotes, a comma and some white space; in a form
+ * of the console, an encoded line end.
+ */
 const BYTES_PER_TOPIC = 128;
+
+/** Returns the maximum bytes of a body that subscribes to as many topics as a client may. */
+export function maxSubscriptionBytes({
+  maxSubscriptionTopics,
+}: Pick<Config, 'maxSubscriptionTopics'>): number {
+  return Math.max(MAX_BODY_BYTES, maxSubscriptionTopics * BYTES_PER_TOPIC);
+}
 
 /**
  * In the rate limit, a request to subscribe counts as one more call for each 100 topics. A thousand topics take Redis
@@ -65,7 +76,7 @@ export function subscriptionsApi(parts: SubscriptionsParts): Route[] {
   const subscribing = {
     action: 'subscription.put',
     body: subscriptionInput(limits, dialect),
-    maxBodyBytes: Math.max(MAX_BODY_BYTES, limits.maxSubscriptionTopics * BYTES_PER_TOPIC),
+    maxBodyBytes: maxSubscriptionBytes(limits),
     refuseEarly({ caller }: { caller: ClientCaller }) {
       refuseBeyondScope(caller, []);
     },

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
 import { Api } from '../../harness/http/api.ts';
 
-const api = new Api({});
+const api = new Api({ env: { ROUTEMASTER_MAX_SUBSCRIPTION_TOPICS: '2000' } });
 const browser = { 'sec-fetch-site': 'same-origin' };
 /** The longest data that an event may have: 65,536 bytes as JSON. */
 const LONGEST = [
@@ -10,7 +10,7 @@ const LONGEST = [
   ['that a form encodes as three times as much', JSON.stringify('é'.repeat(32_767))],
 ] as const;
 
-describe('a form takes as much data as an event may have:', () => {
+describe('a form takes as much as the API does:', () => {
   let headers: Record<string, string> = {};
   let form_token = '';
 
@@ -47,6 +47,23 @@ describe('a form takes as much data as an event may have:', () => {
       assert.equal(location, `/console/triggers/${name}`);
     });
   }
+
+  test('it changes a subscription to as many topics, with long names, as a client may have', async () => {
+    const topics = Array.from({ length: 2000 }, (_, n) => `${'x'.repeat(60)}${1000 + n}`);
+    const callback = 'https://93.184.216.34/events';
+    const subscribed = await api.call('POST', '/subscription', {
+      as: 'writer',
+      body: JSON.stringify({ topics, callback, uuid: 'me' }),
+    });
+    assert.equal(subscribed.status, 204, subscribed.text);
+    const page = `/console/subscribers/${await api.token('writer')}`;
+    const { text } = await api.call('GET', page, { headers });
+    const numbers = [...text.matchAll(/ name="(\w+)" value="(\d+)" type="number"/g)];
+    const settings = Object.fromEntries(numbers.map(([, name = '', value = '']) => [name, value]));
+    const typed = { ...settings, topics: topics.join('\r\n'), callback, timeout: '1234' };
+    assert.equal(await send(`${page}/settings`, typed), page);
+    assert.match((await api.call('GET', '/subscriptions', { as: 'writer' })).text, /"timeout":1234,/);
+  });
 
   test('it changes a trigger whose data the page has indented as far as it does', async () => {
     const deep = `${'['.repeat(6)}${'1,'.repeat(7900)}1${']'.repeat(6)}`;
