@@ -5,19 +5,12 @@
 const CREDENTIALS = /^([^:]*:[/\\]*)([^/\\?#]*)@/;
 
 /**
- * Splits a callback into its decoded user name and the URL without credentials. `user` is undefined if there is no user
- * name, or if it cannot be decoded. Callbacks that a Ruby Routemaster has stored may have credentials.
+ * Splits a callback into its user name, as it is encoded there, and the URL without credentials. `user` is empty if
+ * there is no user name. Callbacks that a Ruby Routemaster has stored may have credentials.
  */
-export function splitCallback(callback: string): { user: string | undefined; callback: string } {
+export function splitCallback(callback: string): { user: string; callback: string } {
   const [head, start = '', credentials = ''] = CREDENTIALS.exec(callback) ?? [];
-  if (head === undefined) return { user: undefined, callback };
-  return { user: decoded(credentials.split(':', 1)[0]), callback: start + callback.slice(head.length) };
-}
-
-function decoded(user: string | undefined): string | undefined {
-  try {
-    return decodeURIComponent(user ?? '') || undefined;
-  } catch {
-    return undefined;
-  }
+  if (head === undefined) return { user: '', callback };
+  const [user = ''] = credentials.split(':', 1);
+  return { user, callback: start + callback.slice(head.length) };
 }

@@ -86,7 +86,7 @@ export function subscriptionsApi(parts: SubscriptionsParts): Route[] {
      */
     async refuseLate({ body }: { body: SubscriptionRequest }) {
       const { user, callback } = splitCallback(body.callback);
-      if (user !== undefined && !UUID.test(user)) throw badCallback('its user name cannot be a uuid');
+      if (uuidOf(user) === undefined) throw badCallback('its user name cannot be a uuid');
       const refusal = await policy.refusal(callback);
       if (refusal !== undefined) throw badCallback(refusal);
     },
@@ -99,7 +99,7 @@ export function subscriptionsApi(parts: SubscriptionsParts): Route[] {
       const outcome = await subscriptions.subscribe(caller.token, {
         ...wantedBy(body),
         callback,
-        uuid: body.uuid || user || '',
+        uuid: body.uuid || uuidOf(user) || '',
         signingKey,
       });
       if (outcome !== 'ok') throw limitReached(outcome);
@@ -127,6 +127,17 @@ export function subscriptionsApi(parts: SubscriptionsParts): Route[] {
       },
     }),
   ];
+}
+
+/** Decodes the user name of a callback. Returns undefined if it cannot be a `uuid`. */
+function uuidOf(user: string): string | undefined {
+  try {
+    const uuid = decodeURIComponent(user);
+    return UUID.test(uuid) ? uuid : undefined;
+  } catch {
+    // It is not UTF-8, as in `%FF`.
+    return undefined;
+  }
 }
 
 function badCallback(rule: string): BusError {

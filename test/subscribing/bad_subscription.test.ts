@@ -41,6 +41,7 @@ describe('a callback is refused', () => {
     ['https://sub.example.com:99999', /not a URL/],
     [`https://sub.example.com/${'a'.repeat(3000)}`, /longer than 2048 characters/],
     ['https://a%3ab@sub.example.com', /user name cannot be a uuid/],
+    ['https://a%FFb@sub.example.com', /user name cannot be a uuid/],
     ['https://a@127.0.0.2', /not public/],
     ['https://a@sub.example.com@127.0.0.2', /not public/],
     ['https://a@127.0.0.2\\@sub.example.com', /not public/],
