@@ -69,25 +69,36 @@ describe('open keys', () => {
     assert.deepEqual(await publishedFor(), [['A', 'p1', 'k1', 'k2']]);
   });
 
-  test('are published in order with keys that are complete then, if both go to one topic', async () => {
-    await joins.put('order', {
-      sources: [{ topic: 'paid', count: 2 }],
-      ...{ within: 100, on_expiry: { topic: 'ready', type: 'delete' } },
+  for (const [topic, where] of [
+    ['ready', 'one topic'],
+    ['stuck', 'two topics'],
+  ] as const)
+    test(`are published before the same keys that are complete then, to ${where}`, async () => {
+      await joins.put('order', {
+        sources: [{ topic: 'paid', count: 2 }],
+        ...{ within: 100, on_expiry: { topic, type: 'delete' } },
+      });
+      await publish('a', joinEvent('paid', 'A', 'p1'));
+      await joins.work('order');
+      await expired(((await openKeys())[0]?.since ?? 0) + 100);
+      await publish('b', joinEvent('paid', 'A', 'p2'), joinEvent('paid', 'A', 'p3'));
+      const { published: topics } = await joins.work('order');
+      assert.deepEqual(await publishedFor(), [
+        ['A', 'p1'],
+        ['A', 'p2', 'p3'],
+      ]);
+      const counts =
+        topic === 'ready'
+          ? [['ready', 2]]
+          : [
+              ['stuck', 1],
+              ['ready', 1],
+            ];
+      assert.deepEqual(
+        topics.map(({ topic, events }) => [topic, events]),
+        counts,
+      );
     });
-    await publish('a', joinEvent('paid', 'A', 'p1'));
-    await joins.work('order');
-    await expired(((await openKeys())[0]?.since ?? 0) + 100);
-    await publish('b', joinEvent('paid', 'A', 'p2'), joinEvent('paid', 'A', 'p3'));
-    const { published: topics } = await joins.work('order');
-    assert.deepEqual(await publishedFor(), [
-      ['A', 'p1'],
-      ['A', 'p2', 'p3'],
-    ]);
-    assert.deepEqual(
-      topics.map(({ topic, events }) => [topic, events]),
-      [['ready', 2]],
-    );
-  });
 
   test('expire before an event that came too late is counted', async () => {
     await joins.put('order', STUCK);

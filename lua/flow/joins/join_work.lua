@@ -147,18 +147,24 @@ function join_work.expire(work, key, is_early)
   if is_early then work.evicted = work.evicted + 1 end
 end
 
-local function take(call, work, to)
+-- Claims the topic of an outlet for the client, if there are events for the topic and it lives in this partition. A
+-- join may publish to two topics. Both were checked when the script call began. But claiming the first one may have
+-- created that topic, and then the bus may have its maximum of topics. So each is checked again.
+local function accept(call, work, to)
+  if #to.texts == 0 or to.home then return end
+  local publication = { topic = to.topic, client = work.args.client }
+  to.refusal = intake.judge(call, work.intake_state, publication)
+  to.accepted = not to.refusal and intake.accept(call, work.intake_state, publication)
+end
+
+local function add(call, work, to)
   if #to.texts == 0 then return end
   if to.home then
     local about = { work.args.client, work.args.token, to.texts }
-    return outboxes.add(work.intake_state.outgoing, to.home, 'publish', to.topic, about)
+    outboxes.add(work.intake_state.outgoing, to.home, 'publish', to.topic, about)
+  elseif to.accepted then
+    intake.add_texts(call, work.intake_state, to.accepted, to.texts)
   end
-  local publication = { topic = to.topic, client = work.args.client }
-  -- A join may publish to two topics. Both were checked when the script call began. But publishing to the first one may
-  -- have created that topic, and then the bus may have its maximum of topics. So each is checked again.
-  to.refusal = intake.judge(call, work.intake_state, publication)
-  if to.refusal then return end
-  intake.add_texts(call, work.intake_state, intake.accept(call, work.intake_state, publication), to.texts)
 end
 
 -- Publishes the events of a script call for a join, and writes its other changes. Returns what was published, by topic.
@@ -172,8 +178,12 @@ function join_work.store(call, work)
   local subscriber = call.keys.subscriber(work.args.token)
   if work.published > 0 then redis.call('HINCRBY', subscriber, 'published', work.published) end
   local complete_outlet, expiry_outlet = work.complete_outlet, work.expiry_outlet
-  take(call, work, complete_outlet)
-  if expiry_outlet and expiry_outlet.texts ~= complete_outlet.texts then take(call, work, expiry_outlet) end
+  local has_two = expiry_outlet and expiry_outlet.texts ~= complete_outlet.texts
+  accept(call, work, complete_outlet)
+  if has_two then accept(call, work, expiry_outlet) end
+  -- If a join key has expired and is complete again in the same script call, it has expired first.
+  if has_two then add(call, work, expiry_outlet) end
+  add(call, work, complete_outlet)
   storing.store(call, work.args.uid_seed, work.intake_state)
   open_keys.store(work.open)
   for _, field in ipairs({ 'completed', 'expired', 'evicted' }) do
