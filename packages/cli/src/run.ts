@@ -15,6 +15,9 @@ const FAILED = 2;
 /** Time within which a call of the bus must succeed. It is short, because a user waits for it. */
 const CALL_TIMEOUT_MS = 10_000;
 
+/** Matches a token that the bus has made, followed by its secret. Such a pair must go into no path and no message. */
+const WITH_SECRET = /^[\w-]+--\w{20}:/;
+
 interface Surroundings extends Streams {
   env: NodeJS.ProcessEnv;
   folder: string;
@@ -48,6 +51,8 @@ export async function run(argv: readonly string[], surroundings: Surroundings): 
     }
     if (positionals.includes(''))
       throw new UsageError('An argument is empty; is its variable set in the environment?');
+    if ([...positionals, values.subscriber, values.client].some((each) => WITH_SECRET.test(String(each))))
+      throw new UsageError('Name a client by its token alone, without its secret: only --token takes both');
     call = callOf(positionals, values, surroundings);
     await command.run(call);
     return 0;

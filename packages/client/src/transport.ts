@@ -25,6 +25,7 @@ const NOT_SENT = /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|UN
 const TLS_FAILURE = /CERT|^UNABLE_TO_VERIFY|^ERR_(TLS|SSL)/;
 
 const NO_TLS = 'what answers there does not speak TLS, but perhaps plain http';
+const BAD_PORT = 'this port is reserved for another protocol, and HTTP is not sent to it';
 
 /** Sends requests by `fetch`, which keeps connections alive. */
 export class Transport {
@@ -118,14 +119,20 @@ export class Transport {
     const cause = (isRefusal ? thrown?.cause : thrown) as NodeJS.ErrnoException | undefined;
     if (!cause) return error;
     const { code } = cause;
-    // OpenSSL's own message is not used, because it has memory addresses, the name of a source file and a line break.
-    const message = code === 'ERR_SSL_WRONG_VERSION_NUMBER' ? NO_TLS : cause.message;
     // An error without a code means that `fetch` itself refuses the request, for example because of a forbidden port.
     // It would refuse every attempt, so the error is not transient.
     const isTransient = code !== undefined && !TLS_FAILURE.test(code);
     const mayBeDone = isTransient && !isRefusal && !NOT_SENT.test(code);
-    return new ConnectionError(`no answer: ${message || code}`, { isTransient, mayBeDone, cause });
+    return new ConnectionError(`no answer: ${textOf(cause) || code}`, { isTransient, mayBeDone, cause });
   }
+}
+
+function textOf({ code, message }: NodeJS.ErrnoException): string {
+  // OpenSSL's own message is not used, because it has memory addresses, the name of a source file and a line break.
+  if (code === 'ERR_SSL_WRONG_VERSION_NUMBER') return NO_TLS;
+  // For a port that it forbids, `fetch` throws an error with this message and without a code.
+  if (message === 'bad port') return BAD_PORT;
+  return message;
 }
 
 function isDomException(value: unknown): boolean {

@@ -187,6 +187,15 @@ test('a command for root says where the tokens and topics are, if it gets the na
     assert.equal((await terminal.rtm(`${command} ${asRoot()}`)).stderr, noTopic);
 });
 
+test('a secret behind a token that names a client is not sent to the bus', async () => {
+  const pair = 'shop--psbsfvxhjewnxiczhqc0:JstIQF8oA-2oVgFXIZlV9O4kqU25YRCH';
+  for (const command of [`sub show ${pair}`, `token del ${pair}`, `dead list --subscriber ${pair}`]) {
+    const { stderr, status } = await terminal.rtm(`${command} ${asRoot()}`);
+    assert.match(stderr, /^bad_usage: Name a client by its token alone, without its secret: only --token /);
+    assert.equal(status, 1);
+  }
+});
+
 test('token add and secret rotate say what may have been done if the answer is lost', async (t) => {
   const web = createServer((_, response) => void response.socket?.destroy());
   t.after(() => web.close());

@@ -215,7 +215,7 @@ test('nor is a port that fetch does not connect to', async () => {
   await assert.rejects(bus.pulse(), {
     code: 'no_connection',
     isTransient: false,
-    message: 'no answer: bad port',
+    message: 'no answer: this port is reserved for another protocol, and HTTP is not sent to it',
   });
 });
 
