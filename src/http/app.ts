@@ -107,7 +107,11 @@ function otherMethods(rows: readonly Route[], routes: readonly Route[], code: Ot
 
 function hint(routes: readonly Route[], call: Call): string | undefined {
   const { method = '' } = call.request;
-  const near = nearPath(routes, method, call.path);
-  if (near === undefined) return undefined;
-  return `did you mean ${wantsPage(call) ? near : `${method} ${near}`}?`;
+  // In many other APIs, a POST makes what is made by a PUT here.
+  for (const each of method === 'POST' ? ['POST', 'PUT'] : [method]) {
+    const near = nearPath(routes, each, call.path);
+    if (near === undefined || near === call.path) continue;
+    return `did you mean ${wantsPage(call) ? near : `${each} ${near}`}?`;
+  }
+  return undefined;
 }

@@ -4,7 +4,8 @@ import { sumOf } from '../sum.ts';
 
 /**
  * Returns the path that a caller probably meant by `path`: among the routes with `method`, the path with the fewest
- * spelling mistakes. Returns undefined if none is similar. Ignores capitals, and slashes at the end.
+ * spelling mistakes. Returns undefined if none is similar. Ignores capitals, and slashes at the end. If only the name
+ * at the end is missing, as in `POST /topics`, the path ends with the name of this part: `/topics/:name`.
  */
 export function nearPath(routes: readonly Route[], method: string, path: string): string | undefined {
   const given = path.split('/').filter(Boolean);
@@ -17,9 +18,15 @@ export function nearPath(routes: readonly Route[], method: string, path: string)
 
 /**
  * Compares the parts of a route's path with those of a requested path. `mistakes` is the number of misspelled letters,
- * or infinity if the paths are too different. `path` is the requested path without these mistakes.
+ * or infinity if the paths are too different. A missing name at the end counts as one. `path` is the requested path
+ * without these mistakes.
  */
 function compared(parts: readonly string[], given: readonly string[]): { mistakes: number; path: string } {
+  const last = parts.at(-1);
+  if (last?.startsWith(':') && parts.length > 1 && parts.length === given.length + 1) {
+    const { mistakes, path } = compared(parts, [...given, last]);
+    return { mistakes: mistakes + 1, path };
+  }
   if (parts.length === 0 || parts.length !== given.length)
     return { mistakes: Number.POSITIVE_INFINITY, path: '' };
   const all = parts.map((part, index) => mistakesInPart(given[index] ?? '', part));
