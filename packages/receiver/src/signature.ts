@@ -23,6 +23,9 @@ const SPKI_HEAD = Buffer.from('302a300506032b6570032100', 'hex');
  */
 const MAX_SIGNATURES = 4;
 
+const UNSIGNED =
+  'the delivery is not signed (a header webhook-… is missing): subscribe with a signing_secret';
+
 interface SignedHeaders {
   id: string | undefined;
   timestamp: string | undefined;
@@ -49,7 +52,7 @@ export function signatureCheck(secrets: readonly string[], toleranceSeconds: num
     body: Uint8Array,
     nowMs: number,
   ): string | undefined => {
-    if (!id || !timestamp || !signature) return 'the delivery is not signed: a header webhook-… is missing';
+    if (!id || !timestamp || !signature) return UNSIGNED;
     const ageSeconds = nowMs / 1000 - Number(timestamp);
     if (!/^\d+$/.test(timestamp) || !(Math.abs(ageSeconds) <= toleranceSeconds)) {
       return `webhook-timestamp is not within ${toleranceSeconds} s of now; if it should be, set the clock of this machine`;

@@ -97,7 +97,8 @@ describe('a receiver', () => {
       assert.equal((await post(url, [event('orders', 1)], headers)).status, 401);
     const said = () => warn.mock.calls.map(({ arguments: [text] }) => text);
     for (let n = 0; n < 3; n++) await refused();
-    const unsigned = 'the delivery is not signed: a header webhook-… is missing';
+    const unsigned =
+      'the delivery is not signed (a header webhook-… is missing): subscribe with a signing_secret';
     const line = (reason: string) => `refused a delivery (said once a minute at most): ${reason}`;
     assert.deepEqual(said(), [line(unsigned)]);
     const wrong = { authorization: basic('other') };
