@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { slicesOf } from '../chunks.ts';
+import { ignoreFull } from '../errors.ts';
 import { seriesOf } from '../metrics/series.ts';
 import { KeptList } from '../routing/kept_list.ts';
 import { NAMED } from '../routing/schemas.ts';
@@ -133,14 +134,18 @@ export class Topics {
 
   /**
    * Removes a topic with its delayed events and its subscriptions. Events in queues are still delivered. If `client` is
-   * given, removes the topic only if this client owns it.
+   * given, removes the topic only if this client owns it. In a partition that has no memory, the subscriptions end only
+   * when there is room. Throws StorageUnavailable if a partition is away; the topic may be removed even then.
    */
   async remove(name: string, client?: string): Promise<Omit<Reply<'remove_topic'>, 'partitions'>> {
     const series = seriesOf({ topic: name });
     const home = this.#partitions.ofTopic(name);
     const { partitions, ...reply } = await home.run('remove_topic', { topic: name, client, series });
     this.#list.forget();
-    for (const index of partitions) await this.#outbox.flush(home, this.#partitions.all[index] as Partition);
+    // The topic is removed by now, and the job of the outbox ends the other subscriptions later. If StorageFull were
+    // thrown, its answer would say that nothing was stored, and a repeat would not find the topic.
+    for (const index of partitions)
+      await this.#outbox.flush(home, this.#partitions.all[index] as Partition).catch(ignoreFull);
     return reply;
   }
 

@@ -56,6 +56,20 @@ describe('a subscription to a topic that lives elsewhere', () => {
     await assertPartitionsConsistent(bus.partitions);
   });
 
+  test('ends with its topic later, if its partition has no memory when the topic is deleted', async () => {
+    const token = bus.token(1);
+    await bus.subscribe(token, bus.topic);
+    await bus.publish('e1');
+    const full = outboxWith(() => Promise.reject(new StorageFull()));
+    assert.equal((await new Topics(bus.partitions, full).remove(bus.topic, 'shop')).outcome, 'ok');
+    const topics = async () => (await bus.subscribers.list()).map(({ topics }) => topics);
+    assert.deepEqual(await topics(), [[bus.topic]]);
+    await bus.runJobs();
+    assert.deepEqual(await topics(), [[]]);
+    assert.deepEqual(await bus.queued(token), ['e1'], 'what was accepted before is delivered');
+    await assertPartitionsConsistent(bus.partitions);
+  });
+
   test('stays when it comes after its topic was deleted, although its partition learns of that later', async () => {
     const token = bus.token(1);
     await bus.subscribe(token, bus.topic);
