@@ -14,7 +14,7 @@ export function topicRefusal(outcome: Outcome, topic: string): BusError | undefi
   if (outcome === 'outbox_full')
     return new BusError(
       'storage_unavailable',
-      `a partition of the bus with subscribers of ${topic} is away, and as much waits for it as may; nothing was stored. Try again in a while`,
+      `a partition of the bus with subscribers of ${topic} is away or full, and as much waits for it as may; nothing was stored. Try again in a while`,
       { headers: { 'Retry-After': '5' } },
     );
   if (outcome === 'no_room')
