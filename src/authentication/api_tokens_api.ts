@@ -15,7 +15,7 @@ import {
   newClientInput,
   TOKEN_RULE,
 } from './client_input.ts';
-import { CLIENT_TOKEN, credentialToken } from './client_token.ts';
+import { CLIENT_TOKEN } from './client_token.ts';
 import type { Credentials } from './credentials.ts';
 import type { PublicNames } from './public_names.ts';
 
@@ -139,9 +139,9 @@ export function apiTokensApi({ authentication, dialect, ...parts }: ApiTokensPar
           const rule = 'ROUTEMASTER_CLIENTS sets this token, so its client cannot be limited; choose another';
           throw new BusError('bad_client', rule, { members: { field: 'token' } });
         }
-        const made = secret
-          ? await clients.create(name, scopes)
-          : await register(name, token ?? credentialToken(name), scopes);
+        const create = () =>
+          secret ? clients.create(name, scopes) : clients.createWithoutSecret(name, scopes);
+        const made = token ? await register(name, token, scopes) : await create();
         return { status: 201, headers: SECRET, body: { ...made, ...scopes } } as const;
       },
     }),

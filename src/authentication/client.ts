@@ -6,7 +6,7 @@ import type { Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 import { msOf, namedFields, pairsOf, replies } from '../store/replies.ts';
 import { registerIn } from './client_copies.ts';
-import { madeToken, nameIn } from './client_token.ts';
+import { credentialToken, madeToken, nameIn } from './client_token.ts';
 import { type Digests, digestsIn, ha1 } from './digests.ts';
 import { readScopes, scopeFields } from './scope.ts';
 
@@ -69,11 +69,29 @@ export class Clients {
     await this.#control.command((redis, keys) =>
       replies(redis.multi().hset(keys.api_tokens(), token, name).hset(keys.api_token(token), fields)),
     );
-    this.#list.forget();
-    // Errors are ignored: the client exists, and if this call threw, the caller would never get the secret. The sweep,
-    // a periodic job, makes missing copies later.
-    await Promise.allSettled(this.#others.map((each) => registerIn(each, { token, name, scopes })));
+    await this.#copyNew({ token, name, scopes });
     return { token, name, secret };
+  }
+
+  /**
+   * Creates a client without a secret, whose new token is its credential. `name` must match CLIENT_NAME, and have at
+   * most as many characters as `maxNameLength` returns.
+   */
+  async createWithoutSecret(name: string, scopes: Scopes = {}): Promise<{ token: string; name: string }> {
+    const token = credentialToken(name);
+    await registerIn(this.#control, { token, name, scopes });
+    await this.#copyNew({ token, name, scopes });
+    return { token, name };
+  }
+
+  /**
+   * Copies a new client to the other partitions. Errors are ignored: the client exists, and if the call threw, the
+   * caller would never get the secret or token, and would make another client. The sweep, a periodic job, makes missing
+   * copies later.
+   */
+  async #copyNew(client: Parameters<typeof registerIn>[1]): Promise<void> {
+    this.#list.forget();
+    await Promise.allSettled(this.#others.map((each) => registerIn(each, client)));
   }
 
   /**

@@ -203,6 +203,17 @@ describe('with several partitions', () => {
     assert.deepEqual(await redis.store.redis.keys('*'), []);
   });
 
+  test('a client without a secret that the bus makes is made once, even if another partition fails', async () => {
+    const [near] = others as [Partition];
+    near.run = () => Promise.reject(new StorageFull());
+    const { token } = await changing().createWithoutSecret('billing', { publish: ['a*'] });
+    assert.deepEqual(await known(partitions.control), { [token]: 'billing' });
+    assert.deepEqual(await changing().find(token), {
+      ...{ token, name: 'billing', ha1: null, scopes: { publish: ['a*'] } },
+    });
+    assert.deepEqual(await known(others[1] as Partition), { [token]: 'billing' });
+  });
+
   test('narrower scopes and the removal end what it has in each', async () => {
     await changing().register('shop', ruby);
     for (const partition of others) {
