@@ -43,10 +43,13 @@ end
 
 -- Returns three values about the batches of a subscriber: the index of their UIDs, the function that returns the key of
 -- a batch's list of events, and the hash with the number of their events. If `dead` is true, returns the same for the
--- subscriber's dead letters.
+-- subscriber's dead letters. If `token` is nil, the index is that of all subscribers.
 local function keys_of(keys, token, dead)
-  if dead then return keys.dead_letters_of(token), keys.dead_letter, keys.dead_letters_events() end
-  return keys.batches_queued(token), keys.batch, keys.gauge_events()
+  if dead then
+    local index = token and keys.dead_letters_of(token) or keys.dead_letters_index()
+    return index, keys.dead_letter, keys.dead_letters_events()
+  end
+  return token and keys.batches_queued(token) or keys.batches_index(), keys.batch, keys.gauge_events()
 end
 
 -- Returns the number of a subscriber's batches (or dead letters), and an estimate of their bytes. If another program
@@ -77,10 +80,10 @@ function sizes.of(keys, token, samples)
   return queued, queued_bytes, estimate(keys, token, true, samples)
 end
 
--- Measures batches of a subscriber in full, from number `from` on (0 is the oldest). If `dead` is true, measures its
--- dead letters instead. Stops when those measured take `max_bytes` or more together, or at the limits of one call
--- (`MAX_MEASURED`, `MAX_MEASURED_BYTES`). Returns how many were measured, and their bytes. Both are 0 if none is left,
--- or if `max_bytes` is 0 or less.
+-- Measures batches of a subscriber in full, from number `from` on (0 is the oldest), or of all subscribers if `token` is
+-- nil. If `dead` is true, measures dead letters instead. Stops when those measured take `max_bytes` or more together, or
+-- at the limits of one call (`MAX_MEASURED`, `MAX_MEASURED_BYTES`). Returns how many were measured, and their bytes.
+-- Both are 0 if none is left, or if `max_bytes` is 0 or less.
 function sizes.measured(keys, token, dead, from, max_bytes)
   local index, list_of = keys_of(keys, token, dead)
   local count, bytes = 0, 0

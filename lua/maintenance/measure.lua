@@ -1,7 +1,7 @@
 #!lua flags=no-writes,allow-oom
 --[[
 measure: measure how much memory the next batches of a subscriber take, from number `from` on, until they have
-`max_bytes`; with `is_dead`, its dead letters. Changes nothing.
+`max_bytes`; with `is_dead`, its dead letters. Without `token`, measures those of all subscribers. Changes nothing.
 
 `measured` is how many batches the reply is about. It is 0 if no more follow, if `max_bytes` is not above 0, or if
 another program has written the index.

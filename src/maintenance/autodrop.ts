@@ -5,14 +5,7 @@ import { expiringIn, type MemoryLimits, readMemory, staysAbove } from '../store/
 import type { DropNotice } from '../subscribing/drop_notice.ts';
 import { sumOf } from '../sum.ts';
 import { delayedDropOrders, dropDelayed } from './delayed_drop.ts';
-import {
-  bytesOf,
-  type DropOrder,
-  dropOrderOfOldest,
-  fairLosses,
-  firstDropOrders,
-  withoutDropped,
-} from './fair_share.ts';
+import { bytesOf, type DropOrder, fairLosses, firstDropOrders, withoutDropped } from './fair_share.ts';
 import type { JobParts } from './job_parts.ts';
 import { lastingShortage, measureOldest, measureShortage, type Shortage } from './shortage.ts';
 
@@ -167,23 +160,22 @@ export class Autodrop {
    * subscribers. With `oldest`, each partition drops in proportion to the bytes that it holds.
    */
   async #plan({ holdings, own }: Shortage, freeBytes: number, signal: AbortSignal): Promise<DropOrder[]> {
-    if (this.#limits.dropPolicy === 'oldest') {
-      const ownPart = bytesOf(own.holdings) / Math.max(1, bytesOf(holdings));
-      return [dropOrderOfOldest(own.holdings, freeBytes * ownPart)].filter(
-        ({ maxDeleted }) => maxDeleted > 0,
-      );
-    }
-    const tokens = new Set(own.holdings.map(({ token }) => token));
     const orders: DropOrder[] = [];
-    for (const { token, bytes } of fairLosses(holdings, freeBytes)) {
-      if (!tokens.has(token)) continue;
-      // Count how many of the oldest dead letters and batches have `bytes` bytes together. Dividing `bytes` by the mean
-      // size of a batch would give too few if the oldest batches are small. Autodrop would have to count and delete
-      // again and again. For example, if 2,000 small batches are older than 20 large ones, it would do so 16 times, for
-      // a second each.
+    // Counts how many of the oldest dead letters and batches have `bytes` bytes together. Dividing `bytes` by the mean
+    // size of a batch would give too few if the oldest batches are small. Autodrop would have to count and delete again
+    // and again. For example, if 2,000 small batches are older than 20 large ones, it would do so 16 times, for a
+    // second each.
+    const order = async (bytes: number, token?: string) => {
       const { batches } = await measureOldest(this.#parts.partition, token, bytes, signal);
       if (batches > 0) orders.push({ token, maxDeleted: batches });
+    };
+    if (this.#limits.dropPolicy === 'oldest') {
+      await order((freeBytes * bytesOf(own.holdings)) / Math.max(1, bytesOf(holdings)));
+      return orders;
     }
+    const tokens = new Set(own.holdings.map(({ token }) => token));
+    for (const { token, bytes } of fairLosses(holdings, freeBytes))
+      if (tokens.has(token)) await order(bytes, token);
     return orders;
   }
 

@@ -13,7 +13,7 @@ export interface Holding {
  * there is no `token`. The oldest dead letters are dropped first, then the oldest batches.
  */
 export interface DropOrder {
-  token?: string;
+  token?: string | undefined;
   maxDeleted: number;
 }
 
@@ -57,16 +57,6 @@ function fairShare(largestFirst: readonly number[], freeBytes: number): number {
     if (share >= (largestFirst[index + 1] ?? 0)) return share;
   }
   return 0;
-}
-
-/**
- * Returns an order to drop the oldest dead letters and batches of all subscribers, as many as it takes to free about
- * `freeBytes`.
- */
-export function dropOrderOfOldest(holdings: readonly Holding[], freeBytes: number): DropOrder {
-  const batches = sumOf(holdings.map((each) => each.batches));
-  const share = Math.min(1, freeBytes / Math.max(1, bytesOf(holdings)));
-  return { maxDeleted: Math.ceil(batches * share) };
 }
 
 /**

@@ -198,12 +198,13 @@ function measureHoldings(partition: Partition, ...args: Parameters<Measuring>): 
 }
 
 /**
- * Measures a subscriber's dead letters and then its batches, the oldest first: the order in which autodrop drops them.
- * Ends when their bytes reach `maxBytes`, or when `signal` is aborted. Returns their number and bytes.
+ * Measures the dead letters and then the batches of a subscriber, or of all subscribers if `token` is undefined, the
+ * oldest first: the order in which autodrop drops them. Ends when their bytes reach `maxBytes`, or when `signal` is
+ * aborted. Returns their number and bytes.
  */
 export async function measureOldest(
   partition: Partition,
-  token: string,
+  token: string | undefined,
   maxBytes: number,
   signal: AbortSignal,
 ): Promise<Omit<Holding, 'token'>> {

@@ -187,6 +187,26 @@ describe('the job autodrop', () => {
   });
 });
 
+for (const policy of ['fair', 'oldest'] as const)
+  test(`by \`${policy}\` one plan is enough, also if the oldest batches are short`, async () => {
+    await bus.subscribe('mallory', { topics: ['gizmos'], max: 1 });
+    for (let i = 0; i < 20; i++) await bus.publish(`s${nthWord(i)}`, 'gizmos', Array(100).fill('s'));
+    for (let i = 0; (await memory()).used <= 15.2 * MB; i++)
+      await bus.publish(`l${nthWord(i)}`, 'gizmos', Array(10).fill('x'.repeat(60_000)));
+    let plans = 0;
+    const counting = Object.create(redis.store, {
+      run: {
+        value: (...args: Parameters<Partition['run']>) => {
+          if (args[0] === 'holdings') plans++;
+          return redis.store.run(...args);
+        },
+      },
+    }) as Partition;
+    await run(undefined, 1, counting, policy);
+    assert.ok((await memory()).used <= 13.1 * MB);
+    assert.ok(plans <= 2, `${plans} plans`);
+  });
+
 describe('dropping is fair', () => {
   const runFairly = () => run(undefined, 1, redis.store, 'fair');
 
@@ -260,25 +280,6 @@ describe('dropping is fair', () => {
       const long = Array<string>(4).fill('x'.repeat(5000));
       assert.deepEqual(await whoLoses(1, 250, [...long, 's', ...long]), ['mallory']);
     });
-  });
-
-  test('at once, also if the oldest batches of who holds most are short', async () => {
-    await bus.subscribe('mallory', { topics: ['gizmos'], max: 1 });
-    for (let i = 0; i < 20; i++) await bus.publish(`s${nthWord(i)}`, 'gizmos', Array(100).fill('s'));
-    for (let i = 0; (await memory()).used <= 15.2 * MB; i++)
-      await bus.publish(`l${nthWord(i)}`, 'gizmos', Array(10).fill('x'.repeat(60_000)));
-    let plans = 0;
-    const counting = Object.create(redis.store, {
-      run: {
-        value: (...args: Parameters<Partition['run']>) => {
-          if (args[0] === 'holdings') plans++;
-          return redis.store.run(...args);
-        },
-      },
-    }) as Partition;
-    await run(undefined, 1, counting, 'fair');
-    assert.ok((await memory()).used <= 13.1 * MB);
-    assert.ok(plans <= 2, `${plans} plans`);
   });
 
   test('dead letters count, and go first', async () => {

@@ -1,8 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { dropOrderOfOldest, fairLosses } from '../../src/maintenance/fair_share.ts';
-
-const holding = (token: string, bytes: number, batches = bytes / 10) => ({ token, bytes, batches });
+import { fairLosses } from '../../src/maintenance/fair_share.ts';
 
 describe('what is dropped fairly', () => {
   const cases: [what: string, holdings: [string, number][], free: number, losses: [string, number][]][] = [
@@ -84,8 +82,4 @@ describe('what is dropped fairly', () => {
       const held = new Map(holdings);
       for (const { token, bytes, part } of found) assert.equal((held.get(token) ?? 0) * part, bytes);
     });
-});
-
-test('the oldest of all are as many as hold that much on average', () => {
-  assert.deepEqual(dropOrderOfOldest([holding('a', 100), holding('b', 300)], 100), { maxDeleted: 10 });
 });

@@ -95,6 +95,11 @@ test('in full, batches are measured some at a time, and each once', async () => 
   await buryAll(redis.store);
   assert.deepEqual(await all(false), { parts: [0], bytes: 0 });
   assert.deepEqual(await all(true), { parts: [200, 50, 0], bytes: await measured('dead_letter') });
+  await bus.subscribe('b', { topics: ['gadgets'], timeout: 0 });
+  await bus.publish('b', 'gadgets', ['e']);
+  const ofAll = async (isDead: boolean, from: number) =>
+    (await redis.store.run('measure', { token: undefined, isDead, from, maxBytes })).measured;
+  assert.deepEqual([await ofAll(false, 0), await ofAll(true, 200)], [1, 50], 'without a token, of all');
 });
 
 test('keys that another program has written count as nothing, and hide nobody else', async () => {

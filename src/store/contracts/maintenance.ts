@@ -91,7 +91,7 @@ export const maintenanceContracts = {
     reply: [{ batches: 'number', bytes: 'number', deadLetters: 'number', deadLetterBytes: 'number' }],
   },
   measure: {
-    arguments: { token: 'text', isDead: 'flag', from: 'number', maxBytes: 'number' },
+    arguments: { token: 'text?', isDead: 'flag', from: 'number', maxBytes: 'number' },
     reply: { measured: 'number', bytes: 'number' },
   },
   drop_logs: {
