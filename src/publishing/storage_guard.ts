@@ -10,6 +10,11 @@ import type { Partitions } from '../store/partitions.ts';
  * more than the bus permits.
  */
 const FRESH_MS = 250;
+/**
+ * If two measurements find Redis above its high mark, but are further apart than this, Redis may have been below the
+ * mark in between: the first may have seen a buffer. So the shortage counts as beginning with the second.
+ */
+const MAX_GAP_MS = 60_000;
 
 /**
  * Refuses to store anything in a partition whose Redis has been above its high mark (the most data that the bus
@@ -21,8 +26,8 @@ export class StorageGuard {
   readonly #limits: MemoryLimits;
   readonly #onFull: (aboveMark: readonly Partition[]) => void;
   /**
-   * By index of the partition: since when (ms) all measurements have found the partition's Redis above its high mark. A
-   * partition has no entry if the last measurement found its Redis below the mark.
+   * By index of the partition: since when (ms) all measurements have found the partition's Redis above its high mark,
+   * and were at most MAX_GAP_MS apart. A partition has no entry if the last measurement found its Redis below the mark.
    */
   readonly #aboveMarkSinceMs = new Map<number, number>();
   #maxBytes = 0;
@@ -117,11 +122,11 @@ export class StorageGuard {
   }
 
   #note(aboveMark: readonly Partition[]): void {
-    this.#measuredAtMs = clock.monotonicMs();
-    const before = new Map(this.#aboveMarkSinceMs);
+    const nowMs = clock.monotonicMs();
+    const before = new Map(nowMs - this.#measuredAtMs <= MAX_GAP_MS ? this.#aboveMarkSinceMs : []);
+    this.#measuredAtMs = nowMs;
     this.#aboveMarkSinceMs.clear();
-    for (const { index } of aboveMark)
-      this.#aboveMarkSinceMs.set(index, before.get(index) ?? this.#measuredAtMs);
+    for (const { index } of aboveMark) this.#aboveMarkSinceMs.set(index, before.get(index) ?? nowMs);
     if (aboveMark.length > 0) this.#onFull(aboveMark);
   }
 }

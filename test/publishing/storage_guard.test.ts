@@ -122,6 +122,20 @@ describe('beyond the high mark', () => {
     passes();
   });
 
+  test('two moments above the mark, with a long time without publishes between, refuse nothing', async () => {
+    await fill();
+    await looked();
+    await until(() => timesFull === 1);
+    nowMs += 600_000;
+    passes();
+    await until(() => timesFull === 2);
+    passes();
+    nowMs += LASTING_SHORTAGE_MS;
+    passes();
+    await until(() => timesFull === 3);
+    assert.throws(passes, StorageFull);
+  });
+
   test('publishes pass again as soon as a look finds memory below the mark', async () => {
     await fill();
     await foundFull();
