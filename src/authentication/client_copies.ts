@@ -31,7 +31,8 @@ export function registerIn(
  * the scopes no longer permit, and returns their tokens in `ended`. Skips each client that has a key of a wrong type in
  * Redis. `error` is the error of the first skipped client.
  *
- * Throws StorageLost if copies are to be removed, and the control partition has lost its data.
+ * Throws StorageFull if `other` has no memory for copies; those of removed clients are removed by then. Throws
+ * StorageLost if copies are to be removed, and the control partition has lost its data.
  */
 export async function repairCopies(
   control: Partition,
@@ -63,8 +64,9 @@ export async function repairCopies(
     const clients = await readKnown(control, tokens);
     for (const token of tokens) if (!clients.has(token)) await removeCopy(control, other, token);
   };
-  for await (const tokens of tokensOf(control, signal)) await skipping(tokens, copy);
+  // Removing needs no memory, so it comes first: copying fails while the Redis of `other` is full.
   for await (const tokens of tokensOf(other, signal)) await skipping(tokens, removeOthers);
+  for await (const tokens of tokensOf(control, signal)) await skipping(tokens, copy);
   return { ended, error };
 }
 

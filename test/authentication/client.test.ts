@@ -257,6 +257,25 @@ describe('with several partitions', () => {
     assert.equal(await far.redis.zcard(far.keys.triggers_due()), 0);
   });
 
+  test('a sweep removes what it must also from a partition that has no memory for what it lacks', async () => {
+    await begin();
+    const [near] = others as [Partition];
+    const cutOff = new Clients(partitions.control, []);
+    await changing().register('removed', 'removed--1');
+    await putTrigger(near, 'hourly', { client: 'removed--1' });
+    await cutOff.remove('removed--1');
+    await cutOff.create('made');
+    const full = Object.create(near, {
+      run: {
+        value: (...args: Parameters<Partition['run']>) =>
+          args[0] === 'register_client' ? Promise.reject(new StorageFull()) : near.run(...args),
+      },
+    }) as Partition;
+    await assert.rejects(repairCopies(partitions.control, full, new AbortController().signal), StorageFull);
+    assert.deepEqual(await known(near), {});
+    assert.equal(await near.redis.zcard(near.keys.triggers_due()), 0);
+  });
+
   test('a sweep removes nothing while the control partition has lost its data', async () => {
     const [near] = others as [Partition];
     await changing().register('shop', 'shop');
