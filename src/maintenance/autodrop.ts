@@ -109,9 +109,12 @@ export class Autodrop {
     const found = await lastingShortage(partition, this.#limits, signal, mark);
     if (!found) return undefined;
     const target = mark ?? found.lowMark;
-    let logs = 1;
-    while ((await staysAbove(target, partition, this.#limits, signal)) && logs > 0)
-      logs = await partition.run('drop_logs', { maxLogs: MAX_LOGS });
+    // Deletes as many logs as there are at first. A loop until none is left might never end: deliveries make new logs.
+    for (let calls = 1, call = 0; call < calls; call++) {
+      if (!(await staysAbove(target, partition, this.#limits, signal))) break;
+      const left = await partition.run('drop_logs', { maxLogs: MAX_LOGS });
+      if (call === 0) calls += Math.ceil(left / MAX_LOGS);
+    }
     const now = await readMemory(partition, this.#limits);
     // `now` may include a buffer of Redis that has just come. The job would then drop too much. So what was not there
     // at the first measurement (`found`) counts only up to Redis's limit: publishers cannot exceed the limit, but

@@ -93,6 +93,33 @@ describe('the job autodrop', () => {
     assert.deepEqual((await bus.state()).queued, before.queued);
   });
 
+  test('goes on to batches although deliveries make new records all the time', async () => {
+    await fill();
+    const { redis: commands, keys } = redis.store;
+    const stop = new AbortController();
+    let calls = 0;
+    const delivering = Object.create(redis.store, {
+      run: {
+        value: async (...args: Parameters<Partition['run']>) => {
+          const reply = await redis.store.run(...args);
+          if (args[0] !== 'drop_logs') return reply;
+          if (++calls === 50) stop.abort();
+          for (let n = 0; n < 11; n++) {
+            await commands.rpush(
+              keys.deliveries_taken(`s${n}`),
+              `r${n}`,
+              `${Date.now()}000,1,1,1,null,9,1,200,5`,
+            );
+            await commands.zadd(keys.deliveries_logs(), 0, `taken s${n}`);
+          }
+          return 11;
+        },
+      },
+    }) as Partition;
+    const { counted } = await run(stop.signal, 1, delivering);
+    assert.notDeepEqual(counted, {});
+  });
+
   test('drops no batches if dropping dead letters is enough', async () => {
     await fill();
     const batches = (await bus.state()).index.length;
