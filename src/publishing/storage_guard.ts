@@ -1,7 +1,6 @@
 import { clock } from '../clock.ts';
 import { StorageFull } from '../errors.ts';
-import { sharing } from '../sharing.ts';
-import { LASTING_SHORTAGE_MS, type MemoryLimits, readMemory } from '../store/memory.ts';
+import { LASTING_SHORTAGE_MS, type Memory, type MemoryLimits, readMemory } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 
@@ -16,6 +15,20 @@ const FRESH_MS = 250;
  */
 const MAX_GAP_MS = 60_000;
 
+/** What the guard knows of the Redis of a partition. */
+interface Measurement {
+  /** When the Redis was last measured (ms). */
+  atMs: number;
+  /**
+   * Since when (ms) all measurements have found the Redis above its high mark, and were at most MAX_GAP_MS apart.
+   * Infinity if the last one did not.
+   */
+  aboveMarkSinceMs: number;
+  /** The memory limit of the Redis, and that divided by the number of partitions there. Undefined until it answers. */
+  maxBytes: number | undefined;
+  maxBytesOfPartition: number | undefined;
+}
+
 /**
  * Refuses to store anything in a partition whose Redis has been above its high mark (the most data that the bus
  * permits) for LASTING_SHORTAGE_MS (about a second). Before it refuses anything, the guard measures again if the last
@@ -25,19 +38,21 @@ export class StorageGuard {
   readonly #partitions: Partitions;
   readonly #limits: MemoryLimits;
   readonly #onFull: (aboveMark: readonly Partition[]) => void;
+  /** By index of the partition. */
+  readonly #measurements = new Map<number, Measurement>();
   /**
-   * By index of the partition: since when (ms) all measurements have found the partition's Redis above its high mark,
-   * and were at most MAX_GAP_MS apart. A partition has no entry if the last measurement found its Redis below the mark.
+   * By index of the partition: the measurement of its Redis that is under way. Each Redis has its own, because one that
+   * hangs answers only after seconds.
    */
-  readonly #aboveMarkSinceMs = new Map<number, number>();
+  readonly #measuring = new Map<number, Promise<void>>();
+  /** When the oldest measurement was made (ms); -Infinity until each Redis has one. */
+  #oldestAtMs = Number.NEGATIVE_INFINITY;
   #maxBytes = 0;
   #maxBytesOfPartition = 0;
-  #measuredAtMs = Number.NEGATIVE_INFINITY;
-  readonly #sharedMeasuring = sharing(() => this.#measureAll());
 
   /**
-   * `onFull` is called after each measurement that finds a Redis above its high mark. It gets the partitions of all
-   * such Redises, and must free memory if the shortage lasts.
+   * `onFull` is called after each measurement that finds a Redis above its high mark. It gets the partitions of this
+   * Redis, and must free memory if the shortage lasts.
    */
   constructor(
     partitions: Partitions,
@@ -54,7 +69,7 @@ export class StorageGuard {
    * nothing has been measured yet. If the last measurement is old, reading this property begins a new one.
    */
   get maxBytes(): number {
-    if (!this.#isFresh) void this.#sharedMeasuring();
+    this.#measureAll();
     return this.#maxBytes;
   }
 
@@ -64,7 +79,7 @@ export class StorageGuard {
    * in all partitions of one Redis add up to at most the same fraction of the limit of this Redis.
    */
   get maxBytesOfPartition(): number {
-    if (!this.#isFresh) void this.#sharedMeasuring();
+    this.#measureAll();
     return this.#maxBytesOfPartition;
   }
 
@@ -73,9 +88,10 @@ export class StorageGuard {
    * rejects with StorageFull or resolves. Await the result before storing anything in the partition.
    */
   check(partition: Partition): Promise<void> | undefined {
-    if (this.#isFresh) return this.#decide(partition);
-    const measuring = this.#sharedMeasuring();
-    return this.#isFull(partition) ? measuring.then(() => this.#decide(partition)) : undefined;
+    if (this.#isFresh(partition)) return this.#decide(partition);
+    this.#measureAll();
+    if (!this.#isFull(partition)) return undefined;
+    return this.#measuring.get(partition.index)?.then(() => this.#decide(partition));
   }
 
   checkTopic(name: string): Promise<void> | undefined {
@@ -86,8 +102,9 @@ export class StorageGuard {
     return this.check(this.#partitions.ofSubscriber(token));
   }
 
-  get #isFresh(): boolean {
-    return clock.monotonicMs() - this.#measuredAtMs < FRESH_MS;
+  #isFresh({ index }: Partition): boolean {
+    const measurement = this.#measurements.get(index);
+    return measurement !== undefined && isFresh(measurement.atMs);
   }
 
   #decide(partition: Partition): undefined {
@@ -95,38 +112,59 @@ export class StorageGuard {
   }
 
   #isFull({ index }: Partition): boolean {
-    const sinceMs = this.#aboveMarkSinceMs.get(index) ?? Number.POSITIVE_INFINITY;
-    return this.#measuredAtMs - sinceMs >= LASTING_SHORTAGE_MS;
+    const measurement = this.#measurements.get(index);
+    return (
+      measurement !== undefined && measurement.atMs - measurement.aboveMarkSinceMs >= LASTING_SHORTAGE_MS
+    );
   }
 
-  async #measureAll(): Promise<void> {
-    const redises = await Promise.all(this.#partitions.byRedis().map((its) => this.#measure(its)));
-    const measured = redises.flat();
-    if (measured.length > 0) {
-      this.#maxBytes = Math.min(...measured.map(({ memory }) => memory.max));
-      const parts = measured.map(({ memory, partitions }) => memory.max / partitions.length);
-      this.#maxBytesOfPartition = Math.min(...parts);
+  /** Begins to measure each Redis of which the last measurement is old, unless that is under way. */
+  #measureAll(): void {
+    if (isFresh(this.#oldestAtMs)) return;
+    for (const its of this.#partitions.byRedis()) {
+      if (its.every((each) => this.#isFresh(each) || this.#measuring.has(each.index))) continue;
+      const measuring = this.#measure(its).finally(() => {
+        for (const { index } of its) this.#measuring.delete(index);
+      });
+      for (const { index } of its) this.#measuring.set(index, measuring);
     }
-    const aboveMark = measured.filter(({ memory }) => memory.used > memory.highMark);
-    this.#note(aboveMark.flatMap(({ partitions }) => partitions));
   }
 
   /**
-   * Measures the memory of the Redis that these partitions share. Resolves with a list of one measurement, or with an
-   * empty list if Redis is away. A Redis that is away does not count as full, because storing anything in it throws
-   * StorageUnavailable anyway.
+   * Measures the memory of the Redis that these partitions share. A Redis that is away does not count as full, because
+   * storing anything in it throws StorageUnavailable anyway.
    */
-  async #measure(partitions: [Partition, ...Partition[]]) {
+  async #measure(partitions: [Partition, ...Partition[]]): Promise<void> {
     const memory = await readMemory(partitions[0], this.#limits).catch(() => undefined);
-    return memory ? [{ partitions, memory }] : [];
+    const isAboveMark = memory !== undefined && memory.used > memory.highMark;
+    for (const { index } of partitions) this.#note(index, isAboveMark, memory, partitions.length);
+    const known = [...this.#measurements.values()];
+    if (known.length === this.#partitions.all.length)
+      this.#oldestAtMs = Math.min(...known.map(({ atMs }) => atMs));
+    this.#maxBytes = least(known.map(({ maxBytes }) => maxBytes));
+    this.#maxBytesOfPartition = least(known.map(({ maxBytesOfPartition }) => maxBytesOfPartition));
+    if (isAboveMark) this.#onFull(partitions);
   }
 
-  #note(aboveMark: readonly Partition[]): void {
+  #note(index: number, isAboveMark: boolean, memory: Memory | undefined, partitions: number): void {
     const nowMs = clock.monotonicMs();
-    const before = new Map(nowMs - this.#measuredAtMs <= MAX_GAP_MS ? this.#aboveMarkSinceMs : []);
-    this.#measuredAtMs = nowMs;
-    this.#aboveMarkSinceMs.clear();
-    for (const { index } of aboveMark) this.#aboveMarkSinceMs.set(index, before.get(index) ?? nowMs);
-    if (aboveMark.length > 0) this.#onFull(aboveMark);
+    const before = this.#measurements.get(index);
+    const beganMs = before && nowMs - before.atMs <= MAX_GAP_MS ? before.aboveMarkSinceMs : nowMs;
+    this.#measurements.set(index, {
+      atMs: nowMs,
+      aboveMarkSinceMs: isAboveMark ? Math.min(beganMs, nowMs) : Number.POSITIVE_INFINITY,
+      maxBytes: memory?.max ?? before?.maxBytes,
+      maxBytesOfPartition: memory ? memory.max / partitions : before?.maxBytesOfPartition,
+    });
   }
+}
+
+function isFresh(measuredAtMs: number): boolean {
+  return clock.monotonicMs() - measuredAtMs < FRESH_MS;
+}
+
+/** Returns the lowest of the known limits; 0 if none is known. */
+function least(limits: readonly (number | undefined)[]): number {
+  const known = limits.filter((each) => each !== undefined);
+  return known.length > 0 ? Math.min(...known) : 0;
 }

@@ -223,6 +223,30 @@ test('of two Redises only the full one refuses, and only its partitions are to f
   assert.equal(guard.checkSubscriber('widgets'), undefined);
 });
 
+test('a Redis that hangs delays no publish to another one, and no refusal there', async () => {
+  const other = new Partition(spare.store.redis, { index: 1 });
+  guard = new StorageGuard(new Apart(redis.store, other), LIMITS, () => void timesFull++);
+  await spare.redis.kill('SIGSTOP');
+  let hangs = true;
+  const hanging = other.command((commands) => commands.ping()).catch(() => {});
+  void hanging.then(() => {
+    hangs = false;
+  });
+  try {
+    await fill();
+    await foundFull();
+    assert.throws(passes, StorageFull);
+    await free();
+    nowMs += FRESH_MS;
+    await guard.check(redis.store);
+    passes();
+    assert.ok(hangs, 'the other has not answered yet');
+  } finally {
+    await spare.redis.kill('SIGCONT');
+  }
+  await hanging;
+});
+
 test('no publish is refused by a Redis without a memory limit', async () => {
   await redis.store.redis.config('SET', 'maxmemory', '0');
   await fill();
