@@ -52,14 +52,34 @@ export function joinExpiry(parts: JoinExpiryParts): (signal: AbortSignal) => Pro
   const lines = new SubscriberLines(parts);
   return async (signal) => {
     const failures: unknown[] = [];
+    const outbox = failingOnce(parts.outbox);
     for (const token of await dueJoins(parts.partition)) {
       if (signal.aborted) return;
-      await expire({ ...parts, lines }, token).catch((error: unknown) => {
+      await expire({ ...parts, outbox, lines }, token).catch((error: unknown) => {
         failures.push(error);
         return postpone(parts.partition, token);
       });
     }
     if (failures.length > 0) throw failures[0];
+  };
+}
+
+/**
+ * Returns a Flushing that asks each home until it has failed once, and then throws the same error at once. A home that
+ * hangs fails only after five seconds, for which all other joins would wait again and again.
+ */
+function failingOnce(outbox: Flushing): Flushing {
+  const errors = new Map<Partition, unknown>();
+  return {
+    async flush(home, to) {
+      if (errors.has(home)) throw errors.get(home);
+      try {
+        await outbox.flush(home, to);
+      } catch (error) {
+        errors.set(home, error);
+        throw error;
+      }
+    },
   };
 }
 

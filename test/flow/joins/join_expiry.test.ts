@@ -13,7 +13,7 @@ import { Clients } from '../../../src/authentication/client.ts';
 import { NameKey } from '../../../src/authentication/name_key.ts';
 import { PublicNames } from '../../../src/authentication/public_names.ts';
 import { Queue } from '../../../src/delivering/queue.ts';
-import { StorageFull } from '../../../src/errors.ts';
+import { StorageFull, StorageUnavailable } from '../../../src/errors.ts';
 import { JoinBatches } from '../../../src/flow/joins/join_batches.ts';
 import { joinExpiry } from '../../../src/flow/joins/join_expiry.ts';
 import { Joins } from '../../../src/flow/joins/joins.ts';
@@ -213,12 +213,20 @@ async function joinBetweenPartitions(locals: number) {
   ].filter(({ count }) => count > 0);
   const stuck = nameIn(partitions, 1, 'stuck');
   const rules = { sources, by: 'data.key', within: 1000, on_expiry: { topic: stuck, type: 'noop' } as const };
-  const then = { topic: nameIn(partitions, 0, 'ready'), type: 'noop' } as const;
-  await new Joins(partitions, settings).put(client, 'order', { ...rules, then });
+  const put = async (name: string, on_expiry: typeof rules.on_expiry | null) => {
+    const then = { topic: nameIn(partitions, 0, `ready_${name}`), type: 'noop' } as const;
+    const { outcome } = await new Joins(partitions, settings).put(client, name, {
+      ...rules,
+      on_expiry,
+      then,
+    });
+    assert.equal(outcome, 'created');
+    return joinToken(name, client);
+  };
+  const token = await put('order', rules.on_expiry);
   await here.addIdleWorkers();
-  const token = joinToken('order', client);
   return {
-    ...{ token, partition, home, here, there, source, local, stuck, within: rules.within },
+    ...{ put, token, partition, home, here, there, source, local, stuck, within: rules.within },
     publish: (key: string) => there.publish(key, source, [joinEvent(source, key)]),
     flush: () => outbox.flush(home, partition),
     flushBack: () => outbox.flush(partition, home),
@@ -279,6 +287,22 @@ describe('a key does not expire while an event of it that came in time', () => {
     while ((await partition.redis.zcard(partition.keys.batches_queued(join.token))) > 0) await join.count();
     assert.deepEqual(await join.counts(), [undefined, '1']);
   });
+});
+
+test('joins wait only once in a call for a partition that is away, which may take seconds', async () => {
+  const join = await joinBetweenPartitions(0);
+  const { redis: commands, keys } = join.partition;
+  for (const token of [join.token, await join.put('parcel', null)])
+    await commands.zadd(keys.joins_expiring(), 1, token);
+  let calls = 0;
+  const away = async () => {
+    calls++;
+    throw new StorageUnavailable(undefined);
+  };
+  await assert.rejects(join.expire(away), StorageUnavailable);
+  assert.equal(calls, 1);
+  const due = (await commands.zrange(keys.joins_expiring(), '0', '-1', 'WITHSCORES')).map(Number);
+  assert.ok(Number(due[1]) > 1 && Number(due[3]) > 1, 'both are tried again later');
 });
 
 test('of keys whose events another partition refuses, each process tells one a topic in ten seconds', async () => {
