@@ -104,27 +104,28 @@ export class Partitions {
 }
 
 /**
- * Looks for something in all `places` at the same time, and resolves with what `look` returns for the first of them
- * that has it. A place is a partition, or has one. All are asked at the same time because each master that hangs takes
- * five seconds to fail. If no place has it, resolves with undefined; or throws the StorageUnavailable of a partition
- * that is away, because this partition may have it.
+ * Looks for something in all `places` at the same time, and resolves with what `look` returns for a place that has it,
+ * as soon as one has answered so. A place is a partition, or has one. The others are not awaited, because a master that
+ * hangs takes five seconds to fail. If no place has it, resolves with undefined; or throws the StorageUnavailable of a
+ * partition that is away, because this partition may have it. Throws any other error of `look` rather than this one.
  */
 export async function firstFound<P, T>(
   places: readonly P[],
   look: (place: P) => Promise<T | undefined>,
 ): Promise<T | undefined> {
-  const looks = places.map(look);
-  // Nobody awaits the looks behind the one that finds something. Their errors are ignored.
-  void Promise.allSettled(looks);
-  let away: StorageUnavailable | undefined;
-  for (const each of looks)
-    try {
-      const found = await each;
-      if (found !== undefined) return found;
-    } catch (error) {
-      if (!(error instanceof StorageUnavailable)) throw error;
-      away ??= error;
-    }
-  if (away) throw away;
-  return undefined;
+  const looks = places.map(async (place) => {
+    const found = await look(place);
+    if (found === undefined) throw NOTHING_FOUND;
+    return found;
+  });
+  try {
+    return await Promise.any(looks);
+  } catch (error) {
+    const failures = (error as AggregateError).errors.filter((each) => each !== NOTHING_FOUND);
+    if (failures.length === 0) return undefined;
+    throw failures.find((each) => !(each instanceof StorageUnavailable)) ?? failures[0];
+  }
 }
+
+/** Thrown inside `firstFound` by the look at a place that has nothing. */
+const NOTHING_FOUND = new Error('nothing found');

@@ -423,6 +423,22 @@ test('what may be in any partition is looked for in all at once, since each that
   });
   assert.deepEqual(asked, ['hangs', 'hangs too', 'has it']);
   assert.equal(await found, undefined);
+  const { promise, reject } = Promise.withResolvers<undefined>();
+  const look = async (place: string) => (place === 'hangs' ? promise : place === 'has it' ? 'it' : undefined);
+  assert.equal(await firstFound(['hangs', 'has none', 'has it'], look), 'it');
+  const unknown = firstFound(['hangs', 'has none'], look);
+  reject(new StorageUnavailable(undefined));
+  await assert.rejects(unknown, StorageUnavailable, 'the partition that is away may have it');
+});
+
+test('an error of a look is thrown if nothing is found, also if a partition is away', async () => {
+  const look = async (place: string) => {
+    if (place === 'away') throw new StorageUnavailable(undefined);
+    if (place === 'wrong') throw new TypeError('wrong');
+    return place === 'has it' ? place : undefined;
+  };
+  await assert.rejects(firstFound(['away', 'has none', 'wrong'], look), TypeError);
+  assert.equal(await firstFound(['away', 'wrong', 'has it'], look), 'has it');
 });
 
 test('a job is named with its partition, since several may have it', async () => {
