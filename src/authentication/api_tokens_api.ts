@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { slicesOf } from '../chunks.ts';
 import type { Config } from '../config.ts';
 import { BusError } from '../errors.ts';
 import type { Caller, Scopes } from '../routing/caller.ts';
@@ -86,6 +87,12 @@ interface ApiTokensParts {
   dialect: ClientDialect;
 }
 
+/**
+ * Maximum joins that are removed at the same time. While a partition with a topic of theirs hangs, they take five
+ * seconds together. Their queues may be long, so that more of them would keep other calls waiting for Redis.
+ */
+const JOINS_AT_ONCE = 10;
+
 /** Headers of answers that contain a secret, so that no cache keeps them. */
 const SECRET = { 'Cache-Control': 'no-store' };
 
@@ -98,9 +105,26 @@ export function apiTokensApi({ authentication, dialect, ...parts }: ApiTokensPar
   const { minTokenLength } = parts.config;
   const isReserved = (text: string) => authentication.credentials.isReserved(text);
 
+  /** Removes joins. If one cannot be removed, removes the others, and then throws the error. */
+  const removeJoins = async (tokens: readonly string[]) => {
+    const slices: Promise<void>[] = [];
+    for (const slice of slicesOf(tokens, JOINS_AT_ONCE)) {
+      slices.push(allOrThrow(slice.map((join) => subscribers.remove(join))));
+      await Promise.allSettled(slices);
+    }
+    await allOrThrow(slices);
+  };
+
+  /** Registers or changes a client as `Clients.register` does, and deletes what its ended joins have left. */
+  const registering = async (name: string | undefined, token: string, scopes: Scopes) => {
+    const { ended, failure, ...reply } = await clients.register(name, token, scopes);
+    await removeJoins(ended);
+    if (failure) throw failure;
+    return reply;
+  };
+
   const register = async (name: string, token: string, scopes: Scopes) => {
-    const { outcome, ended } = await clients.register(name, token, scopes);
-    for (const join of ended) await subscribers.remove(join);
+    const { outcome } = await registering(name, token, scopes);
     if (outcome === 'ok') return { token, name };
     throw new BusError(
       'client_has_secret',
@@ -153,9 +177,8 @@ export function apiTokensApi({ authentication, dialect, ...parts }: ApiTokensPar
       errors: ['bad_client', 'client_not_found', 'storage_full'],
       async handle({ params: { token }, body }) {
         checkChangeable(token, clients);
-        const { name, ended } = await clients.register(undefined, token, body);
+        const { name } = await registering(undefined, token, body);
         if (name === undefined) throw new BusError('client_not_found', 'no client has this token');
-        for (const join of ended) await subscribers.remove(join);
         return ok({ token, name, ...body });
       },
     }),
@@ -169,13 +192,10 @@ export function apiTokensApi({ authentication, dialect, ...parts }: ApiTokensPar
         // The subscriber and the joins are removed even if the client is already gone: an earlier call may have failed
         // half-way.
         await clients.remove(token);
-        const removeJoins = async () => {
-          for (const join of await joins.tokens(token)) await subscribers.remove(join);
-        };
-        // While a partition is away, the others still do their part. The subscriber stays if a topic of it is there.
-        const removing = [clients.removeCopies(token), subscribers.remove(token), removeJoins()];
-        const outcomes = await Promise.allSettled(removing);
-        for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason;
+        const removing = joins.tokens(token).then(removeJoins);
+        // While a partition is away, the others still do their part. The subscriber and joins stay if a topic of theirs
+        // is there.
+        await allOrThrow([clients.removeCopies(token), subscribers.remove(token), removing]);
         return NO_CONTENT;
       },
     }),
@@ -209,6 +229,12 @@ export function apiTokensApi({ authentication, dialect, ...parts }: ApiTokensPar
 function nameFilter({ role }: Caller, text: string | undefined) {
   if (!text) return undefined;
   return ([token, name]: TokenAndName) => name.includes(text) || (role === 'root' && token.includes(text));
+}
+
+/** Waits until all are done. Throws the error of the first that has failed. */
+async function allOrThrow(all: readonly Promise<unknown>[]): Promise<void> {
+  for (const outcome of await Promise.allSettled(all))
+    if (outcome.status === 'rejected') throw outcome.reason;
 }
 
 function checkChangeable(token: string, clients: Clients): void {

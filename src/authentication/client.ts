@@ -96,8 +96,8 @@ export class Clients {
 
   /**
    * Makes a client without a secret, or changes a client. Ends the client's subscriptions and joins that `scopes` do
-   * not permit, and pauses its triggers that they do not permit. `ended` has the tokens of the ended joins. A repeat is
-   * harmless.
+   * not permit, and pauses its triggers that they do not permit. `ended` has the tokens of the ended joins, which a
+   * repeat, although harmless, no longer has. `failure` is the error of another partition that was not changed.
    * - With a name: makes the client, or changes its name and scopes. If the client has a secret, nothing changes, and
    *   the outcome is `has_secret`.
    * - Without a name: changes only the scopes of a client, with or without a secret. If the client does not exist, the
@@ -107,13 +107,15 @@ export class Clients {
     name: string | undefined,
     token: string,
     scopes: Scopes = {},
-  ): Promise<Reply<'register_client'>> {
+  ): Promise<Reply<'register_client'> & { failure?: Error }> {
     const reply = await registerIn(this.#control, { token, name, scopes });
     this.#list.forget();
     if (reply.outcome !== 'ok') return reply;
     const client = { token, name: reply.name, scopes };
-    const copies = await Promise.all(this.#others.map((each) => registerIn(each, client)));
-    return { ...reply, ended: [...reply.ended, ...copies.flatMap((copy) => copy.ended)] };
+    const copies = await Promise.allSettled(this.#others.map((each) => registerIn(each, client)));
+    const ended = copies.flatMap((copy) => (copy.status === 'fulfilled' ? copy.value.ended : []));
+    const failure = copies.find((copy) => copy.status === 'rejected')?.reason as Error | undefined;
+    return { ...reply, ended: [...reply.ended, ...ended], ...(failure && { failure }) };
   }
 
   /**

@@ -5,8 +5,8 @@ import { ROOT_KEY } from '../../harness/processes/bus_environment.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
 import { nameIn } from '../../harness/scripts/crossing.ts';
 import { buryAll } from '../../harness/scripts/dead_letters.ts';
-import { JoinCalls } from '../../harness/scripts/join_calls.ts';
 import { Bulks } from '../../src/delivering/dead_letters/bulks.ts';
+import { joinToken } from '../../src/ids.ts';
 import type { Partition } from '../../src/store/partition.ts';
 import { Partitions } from '../../src/store/partitions.ts';
 
@@ -31,6 +31,8 @@ async function goesAway(): Promise<void> {
 async function comesBack(): Promise<void> {
   await api.store.redis.acl('SETUSER', 'default', 'allkeys');
 }
+
+const last = () => partitions.all[LAST] as Partition;
 
 const page = (path: string) => send(api.port, 'GET', path, { cookie, 'sec-fetch-site': 'same-origin' });
 
@@ -57,15 +59,14 @@ describe('while a partition is away', () => {
     token = nameIn(partitions, LAST, 'subscriber');
   });
   beforeEach(async () => {
-    const last = partitions.all[LAST] as Partition;
-    const bus = new Bus(() => last);
+    const bus = new Bus(last);
     const topic = nameIn(partitions, LAST, 'topic');
     await bus.subscribe(token, { topics: [topic], max: 1 });
     await bus.publish('seed', topic, [
       '{"id":"1","topic":"widgets","type":"noop","url":"https://e.example/1","t":1}',
     ]);
-    await buryAll(last);
-    [letter = ''] = await last.redis.zrange(last.keys.dead_letters_index(), '0', '0');
+    await buryAll(last());
+    [letter = ''] = await last().redis.zrange(last().keys.dead_letters_index(), '0', '0');
   });
   afterEach(comesBack);
   after(comesBack);
@@ -126,18 +127,42 @@ describe('while a partition is away', () => {
     assert.deepEqual(known, [[], [], [], []]);
   });
 
-  test('a client that is removed loses its joins, also if it subscribes to a topic that is away', async () => {
+  const joinsLeft = () => last().command((redis, keys) => redis.smembers(keys.joins_of(token)));
+
+  /** Makes the client of the last partition that has joins there, each with one source. */
+  async function clientWithJoins(sources: Record<string, string>): Promise<void> {
     await api.call('POST', '/api_tokens', { as: 'root', body: JSON.stringify({ name: 'shop', token }) });
-    const last = partitions.all[LAST] as Partition;
-    const bus = new Bus(() => last);
-    await bus.subscribe(token, { topics: [nameIn(partitions, AWAY, 'topic')] });
-    const [orders, paid] = [nameIn(partitions, LAST, 'orders'), nameIn(partitions, LAST, 'paid')];
-    const sources = [{ topic: orders, count: 1 }];
-    await new JoinCalls(bus, token).put('paid', { sources, then: { topic: paid, type: 'update' } });
-    const joins = () => last.command((redis, keys) => redis.smembers(keys.joins_of(token)));
-    assert.deepEqual(await joins(), ['paid']);
+    for (const [name, topic] of Object.entries(sources)) {
+      const then = { topic: nameIn(partitions, LAST, `done_${name}`), type: 'update' };
+      const body = JSON.stringify({ sources: [{ topic }], by: 'url', within: 60_000, then });
+      const put = await api.call('PUT', `/joins/${name}?client=${token}`, { as: 'root', body });
+      assert.equal(put.status, 201, put.text);
+    }
+  }
+
+  test('a client that is removed loses its joins, but for those of a topic that is away', async () => {
+    const near = nameIn(partitions, LAST, 'near');
+    await clientWithJoins({ a: nameIn(partitions, AWAY, 'far'), b: near, c: near });
+    await new Bus(last).subscribe(token, { topics: [nameIn(partitions, AWAY, 'topic')] });
     await goesAway();
-    const { status } = await api.call('DELETE', `/api_tokens/${token}`, { as: 'root' });
-    assert.deepEqual([status, await joins()], [503, []]);
+    const remove = () => api.call('DELETE', `/api_tokens/${token}`, { as: 'root' });
+    assert.deepEqual([(await remove()).status, await joinsLeft()], [503, ['a']]);
+    await comesBack();
+    assert.deepEqual([(await remove()).status, await joinsLeft()], [204, []]);
+  });
+
+  test('a client that is limited keeps no dead letters of the joins that end', async () => {
+    const near = nameIn(partitions, LAST, 'near');
+    await clientWithJoins({ b: near });
+    await new Bus(last).publish('b', near, ['{"id":"1","topic":"near","type":"noop","url":"u","t":1}']);
+    await buryAll(last());
+    const letters = () => last().redis.zcard(last().keys.dead_letters_of(joinToken('b', token)));
+    assert.equal(await letters(), 1);
+    await goesAway();
+    const body = JSON.stringify({ publish: ['nothing'] });
+    const limit = () => api.call('PUT', `/api_tokens/${token}`, { as: 'root', body });
+    assert.deepEqual([(await limit()).status, await joinsLeft(), await letters()], [503, [], 0]);
+    await comesBack();
+    assert.equal((await limit()).status, 200);
   });
 });
