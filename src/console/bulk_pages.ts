@@ -1,5 +1,5 @@
 import type { PublicNames } from '../authentication/public_names.ts';
-import type { Bulk, Bulks } from '../delivering/dead_letters/bulks.ts';
+import { type Bulk, type Bulks, ROOT_OWNER } from '../delivering/dead_letters/bulks.ts';
 import { DEATH_REASONS, type DeathReason } from '../delivering/settlement.ts';
 import { BusError, ignoreUnavailable } from '../errors.ts';
 import { type Content, type Html, html } from '../html.ts';
@@ -21,12 +21,6 @@ export interface BulkParts {
   joins: AskedSubscribersParts['joins'];
   publicNames: Pick<PublicNames, 'seenBy'>;
 }
-
-/**
- * The name under which the bulk operation of root is stored. All holders of the root key share it. A client's bulk
- * operation is stored under the client's token. No token has a colon, so no client is mistaken for root.
- */
-const ROOT_OWNER = ':root';
 
 export function bulkOwner(caller: Caller): string {
   return caller.role === 'client' ? caller.token : ROOT_OWNER;

@@ -5,13 +5,11 @@ import { ROOT_KEY } from '../../harness/processes/bus_environment.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
 import { nameIn } from '../../harness/scripts/crossing.ts';
 import { buryAll } from '../../harness/scripts/dead_letters.ts';
-import { Bulks } from '../../src/delivering/dead_letters/bulks.ts';
+import { Bulks, ROOT_OWNER } from '../../src/delivering/dead_letters/bulks.ts';
 import { joinToken } from '../../src/ids.ts';
 import type { Partition } from '../../src/store/partition.ts';
 import { Partitions } from '../../src/store/partitions.ts';
 
-/** As the console names root, the owner of what root begins. */
-const OWNER = ':root';
 const AWAY = 1;
 const LAST = 3;
 
@@ -100,18 +98,18 @@ describe('while a partition is away', () => {
 
   test('a purge that runs can be stopped in the others', async () => {
     const bulks = new Bulks(partitions);
-    await bulks.begin(OWNER, 'purge', { tokens: undefined });
-    const { id = '' } = (await bulks.find(OWNER)) ?? {};
-    const step = { owner: OWNER, id, listIndex: 0, token: undefined, max: 10 };
+    await bulks.begin(ROOT_OWNER, 'purge', { tokens: undefined });
+    const { id = '' } = (await bulks.find(ROOT_OWNER)) ?? {};
+    const step = { owner: ROOT_OWNER, id, listIndex: 0, token: undefined, max: 10 };
     for (const each of partitions.all) await each.run('count_bulk', step);
-    assert.ok(await bulks.confirm(OWNER, id));
+    assert.ok(await bulks.confirm(ROOT_OWNER, id));
     await goesAway();
     assert.equal(await post('/console/dead_letters/bulk/cancel', { id }), 503);
     await comesBack();
-    const states = await partitions.ask((redis, keys) => redis.hget(keys.bulk(OWNER), 'state'));
+    const states = await partitions.ask((redis, keys) => redis.hget(keys.bulk(ROOT_OWNER), 'state'));
     assert.deepEqual(states, ['cancelled', 'running', 'cancelled', 'cancelled']);
     assert.equal(await post('/console/dead_letters/bulk/cancel', { id }), 303);
-    assert.equal((await bulks.find(OWNER))?.state, 'cancelled');
+    assert.equal((await bulks.find(ROOT_OWNER))?.state, 'cancelled');
   });
 
   test('a client that is removed loses its subscriber elsewhere; later the removal can be repeated', async () => {

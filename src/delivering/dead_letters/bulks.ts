@@ -1,12 +1,13 @@
 import { uid } from '../../ids.ts';
 import { type Job, packJob } from '../../store/job.ts';
-import type { Partition } from '../../store/partition.ts';
+import type { Keyspace } from '../../store/keys.ts';
+import type { Commands, Partition } from '../../store/partition.ts';
 import type { Partitions } from '../../store/partitions.ts';
 import type { DeathReason } from '../settlement.ts';
 
 /**
  * The name of the jobs of bulk operations, which retry or purge many dead letters (see Bulks). Such a job has three
- * arguments: who began the operation (a client's token, or `:root`), the id of the operation, and `count` (count the
+ * arguments: who began the operation (a client's token, or ROOT_OWNER), the id of the operation, and `count` (count the
  * letters) or `run` (retry or purge them).
  */
 export const BULK_JOB = 'bulk';
@@ -26,6 +27,12 @@ export function withoutToken(job: Job | undefined): Job | undefined {
  */
 const BULK_STATES = ['counting', 'counted', 'running', 'cancelled', 'ended'] as const;
 type BulkState = (typeof BULK_STATES)[number];
+
+/**
+ * The owner of root's bulk operation, which all holders of the root key share. A client's token is the owner of its
+ * operation. No token has a colon, so no client is mistaken for root.
+ */
+export const ROOT_OWNER = ':root';
 
 interface BulkFilter {
   /** The tokens of the subscribers whose dead letters are retried or purged. Undefined means all subscribers. */
@@ -54,7 +61,7 @@ export interface Bulk extends BulkFilter {
 /**
  * Begins, finds and ends bulk operations: retries or purges of all dead letters that match a filter. Each client has at
  * most one at a time, and all holders of the root key together have one. In each partition that may have matching dead
- * letters, a job does the work.
+ * letters, a job does the work. For a client this is only its own partition, so that no other needs to be asked.
  */
 export class Bulks {
   readonly #partitions: Partitions;
@@ -64,7 +71,7 @@ export class Bulks {
   }
 
   /**
-   * Begins a bulk operation for `owner` (a client's token, or `:root`). At first it only counts the dead letters that
+   * Begins a bulk operation for `owner` (a client's token, or ROOT_OWNER). At first it only counts the dead letters that
    * match the filter. Returns false if the owner has an operation in the state `running`. Replaces an operation in any
    * other state.
    *
@@ -97,7 +104,7 @@ export class Bulks {
   }
 
   /**
-   * Returns the newest bulk operation of `owner` (a client's token, or `:root`). Returns undefined if there is none, or
+   * Returns the newest bulk operation of `owner` (a client's token, or ROOT_OWNER). Returns undefined if there is none, or
    * if it has not changed for a day.
    */
   async find(owner: string): Promise<Bulk | undefined> {
@@ -112,11 +119,12 @@ export class Bulks {
   }
 
   /**
-   * Returns the parts of the newest bulk operation of `owner` (a client's token, or `:root`): one for each partition in
+   * Returns the parts of the newest bulk operation of `owner` (a client's token, or ROOT_OWNER): one for each partition in
    * which the operation began.
    */
   async #parts(owner: string): Promise<Bulk[]> {
-    const records = await this.#partitions.ask((redis, keys) => redis.hgetall(keys.bulk(owner)));
+    const read = (redis: Commands, keys: Keyspace) => redis.hgetall(keys.bulk(owner));
+    const records = await this.#partitions.ask(read, this.#partitionsOf(owner));
     const parts = records.flatMap((record) => readBulk(record) ?? []);
     const [newest] = parts.toSorted((one, other) => other.beganAtMs - one.beganAtMs);
     return parts.filter(({ id }) => id === newest?.id);
@@ -124,26 +132,31 @@ export class Bulks {
 
   /**
    * Begins the retries or purges of a bulk operation that has counted its dead letters. Returns false if the operation
-   * is not in the state `counted`, or if `owner` (a client's token, or `:root`) has begun another operation since.
+   * is not in the state `counted`, or if `owner` (a client's token, or ROOT_OWNER) has begun another operation since.
    */
   async confirm(owner: string, id: string): Promise<boolean> {
     const newest = await this.find(owner);
     if (newest?.id !== id || newest.state !== 'counted') return false;
     const job = packJob(BULK_JOB, [owner, id, 'run']);
-    return this.#inAll((partition) => partition.run('confirm_bulk', { owner, id, job }));
+    return this.#inAll(owner, (partition) => partition.run('confirm_bulk', { owner, id, job }));
   }
 
   /**
    * Stops a bulk operation. Dead letters that were already retried or purged are not restored. Returns false if the
-   * operation has ended or is already cancelled, or if `owner` (a client's token, or `:root`) has begun another
+   * operation has ended or is already cancelled, or if `owner` (a client's token, or ROOT_OWNER) has begun another
    * operation since.
    */
   cancel(owner: string, id: string): Promise<boolean> {
-    return this.#inAll((partition) => partition.run('cancel_bulk', { owner, id }));
+    return this.#inAll(owner, (partition) => partition.run('cancel_bulk', { owner, id }));
   }
 
-  async #inAll(change: (partition: Partition) => Promise<boolean>): Promise<boolean> {
-    return (await Promise.all(this.#partitions.all.map(change))).some(Boolean);
+  async #inAll(owner: string, change: (partition: Partition) => Promise<boolean>): Promise<boolean> {
+    return (await Promise.all(this.#partitionsOf(owner).map(change))).some(Boolean);
+  }
+
+  /** Returns the partitions that may have a part of the owner's operation. A client's joins are in its partition. */
+  #partitionsOf(owner: string): readonly Partition[] {
+    return this.#partitions.holding(owner === ROOT_OWNER ? undefined : owner);
   }
 }
 

@@ -7,7 +7,7 @@ import { buryAll, readDeadLetters } from '../../../harness/scripts/dead_letters.
 import { assertConsistent } from '../../../harness/scripts/invariants.ts';
 import { until } from '../../../harness/until.ts';
 import { readConfig } from '../../../src/config.ts';
-import { Bulks } from '../../../src/delivering/dead_letters/bulks.ts';
+import { Bulks, ROOT_OWNER } from '../../../src/delivering/dead_letters/bulks.ts';
 import type { Grant } from '../../../src/delivering/grant.ts';
 import { Queue } from '../../../src/delivering/queue.ts';
 import { StorageForbidden, StorageUnavailable } from '../../../src/errors.ts';
@@ -72,9 +72,9 @@ afterEach(() => assertConsistent(redis.store));
 async function countedInTwo() {
   const partitions = Partitions.on(redis.store.redis, { partitions: 2 });
   const all = new Bulks(partitions);
-  await all.begin('root', 'purge', { tokens: undefined });
-  const { id = '' } = (await all.find('root')) ?? {};
-  const step = { owner: 'root', id, listIndex: 0, token: undefined, max: 100 };
+  await all.begin(ROOT_OWNER, 'purge', { tokens: undefined });
+  const { id = '' } = (await all.find(ROOT_OWNER)) ?? {};
+  const step = { owner: ROOT_OWNER, id, listIndex: 0, token: undefined, max: 100 };
   for (const partition of partitions.all) await partition.run('count_bulk', step);
   return { partitions, all, id, step };
 }
@@ -84,15 +84,15 @@ describe('a bulk', () => {
     await deaths('alice', 'a', 250);
     await deaths('alice', 'b', 30, 'max_age');
     await deaths('bob', 'c', 20, 'max_age');
-    assert.ok(await bulks().begin('root', 'retry', { tokens: undefined, reason: 'max_age' }));
+    assert.ok(await bulks().begin(ROOT_OWNER, 'retry', { tokens: undefined, reason: 'max_age' }));
     await work(5);
-    const counted = await bulks().find('root');
+    const counted = await bulks().find(ROOT_OWNER);
     assert.deepEqual([counted?.state, counted?.matched, counted?.done], ['counted', 50, 0]);
     assert.equal((await dead()).length, 300);
     await deaths('bob', 'd', 1, 'max_age'); // died too late
-    assert.ok(await bulks().confirm('root', counted?.id ?? ''));
+    assert.ok(await bulks().confirm(ROOT_OWNER, counted?.id ?? ''));
     await work(5);
-    const ended = await bulks().find('root');
+    const ended = await bulks().find(ROOT_OWNER);
     assert.deepEqual([ended?.state, ended?.matched, ended?.done, ended?.left], ['ended', 50, 50, 0]);
     assert.deepEqual([await queued('alice'), await queued('bob'), revived], [30, 20, 50]);
     assert.equal((await dead()).length, 251);
@@ -100,21 +100,21 @@ describe('a bulk', () => {
 
   test('handles all letters although the ACL of Redis forbade a command meanwhile', async () => {
     await deaths('alice', 'a', 250);
-    await bulks().begin('root', 'retry', { tokens: undefined });
+    await bulks().begin(ROOT_OWNER, 'retry', { tokens: undefined });
     await work(5);
-    await bulks().confirm('root', (await bulks().find('root'))?.id ?? '');
+    await bulks().confirm(ROOT_OWNER, (await bulks().find(ROOT_OWNER))?.id ?? '');
     const permit = (rule: string) => redis.store.redis.acl('SETUSER', 'default', rule);
     await permit('-zadd');
     const { signal } = new AbortController();
     const run = bulkJob({ partition: redis.store, config, recorder: { added() {} }, stopping: signal, log });
-    const [owner, id] = ['root', (await bulks().find('root'))?.id];
+    const [owner, id] = [ROOT_OWNER, (await bulks().find(ROOT_OWNER))?.id];
     const grant = { job: { name: 'bulk', args: [owner, id] } } as unknown as Grant;
     for (let i = 0; i < 4; i++) await assert.rejects(run(grant, signal), StorageForbidden);
     await permit('+@all');
     const findings = await sweep(redis.store);
     assert.ok(findings.length <= 5, 'no more than one letter was left half-way');
     await work(5);
-    assert.equal((await bulks().find('root'))?.state, 'ended');
+    assert.equal((await bulks().find(ROOT_OWNER))?.state, 'ended');
     assert.deepEqual(await dead(), []);
     await sweep(redis.store);
     assert.equal(await queued('alice'), 250);
@@ -136,9 +136,9 @@ describe('a bulk', () => {
     test(`counts each letter once although the ACL of Redis forbade ${command} meanwhile`, async () => {
       await deaths('alice', 'a', 3);
       await deaths('bob', 'b', 4);
-      await bulks().begin('root', 'retry', { tokens: ['alice', 'bob'] });
+      await bulks().begin(ROOT_OWNER, 'retry', { tokens: ['alice', 'bob'] });
       await redis.store.redis.acl('SETUSER', 'default', `-${command}`);
-      const { id } = (await bulks().find('root')) ?? assert.fail();
+      const { id } = (await bulks().find(ROOT_OWNER)) ?? assert.fail();
       const { signal } = new AbortController();
       const run = bulkJob({
         partition: redis.store,
@@ -147,11 +147,11 @@ describe('a bulk', () => {
         stopping: signal,
         log,
       });
-      const grant = { job: { name: 'bulk', args: ['root', id] } } as unknown as Grant;
+      const grant = { job: { name: 'bulk', args: [ROOT_OWNER, id] } } as unknown as Grant;
       for (let i = 0; i < 3; i++) await assert.rejects(run(grant, signal), StorageForbidden);
       await redis.store.redis.acl('SETUSER', 'default', '+@all');
       await work(5);
-      assert.equal((await bulks().find('root'))?.matched, 7);
+      assert.equal((await bulks().find(ROOT_OWNER))?.matched, 7);
     });
 
   for (const act of ['retry', 'purge'] as const)
@@ -163,14 +163,14 @@ describe('a bulk', () => {
       test(`goes past a letter whose key ${name} another program has written (${act})`, async () => {
         await deaths('alice', 'a', 150);
         const bad = (await ids())[20] ?? '';
-        await bulks().begin('root', act, { tokens: undefined });
+        await bulks().begin(ROOT_OWNER, act, { tokens: undefined });
         await work(5);
-        await bulks().confirm('root', (await bulks().find('root'))?.id ?? '');
+        await bulks().confirm(ROOT_OWNER, (await bulks().find(ROOT_OWNER))?.id ?? '');
         const { redis: commands, keys } = redis.store;
         await commands.del(keys[name](bad));
         await commands.set(keys[name](bad), 'x');
         await work(5);
-        const { state, ...ended } = (await bulks().find('root')) ?? assert.fail();
+        const { state, ...ended } = (await bulks().find(ROOT_OWNER)) ?? assert.fail();
         assert.deepEqual([state, ended.done, ended.left], ['ended', done, 150 - done]);
         assert.equal((await ids()).length, 150 - done);
         await redis.flush();
@@ -186,14 +186,14 @@ describe('a bulk', () => {
       test(`passes over a subscriber whose key ${name} another program has written (${act} ${tokens ?? 'all'})`, async () => {
         await deaths('alice', 'a', 3);
         await deaths('bob', 'b', 3);
-        await bulks().begin('root', act, { tokens });
+        await bulks().begin(ROOT_OWNER, act, { tokens });
         await work(5);
-        await bulks().confirm('root', (await bulks().find('root'))?.id ?? '');
+        await bulks().confirm(ROOT_OWNER, (await bulks().find(ROOT_OWNER))?.id ?? '');
         const { redis: commands, keys } = redis.store;
         await commands.del(keys[name]('alice'));
         await commands.set(keys[name]('alice'), 'x');
         await work(5);
-        const ended = await bulks().find('root');
+        const ended = await bulks().find(ROOT_OWNER);
         assert.deepEqual([ended?.state, ended?.done], ['ended', 3]);
         assert.equal((await dead()).length, 3);
         await redis.flush();
@@ -201,7 +201,7 @@ describe('a bulk', () => {
 
   test('goes on after an error that nobody expected, such as an index that another program has written', async () => {
     await deaths('alice', 'a', 3);
-    await bulks().begin('root', 'purge', { tokens: undefined });
+    await bulks().begin(ROOT_OWNER, 'purge', { tokens: undefined });
     const { redis: commands, keys } = redis.store;
     await commands.rename(keys.dead_letters_index(), 'kept');
     await commands.set(keys.dead_letters_index(), 'x');
@@ -214,19 +214,19 @@ describe('a bulk', () => {
     await commands.rename('kept', keys.dead_letters_index());
     await work(5);
     assert.deepEqual(
-      [(await bulks().find('root'))?.state, (await bulks().find('root'))?.matched],
+      [(await bulks().find(ROOT_OWNER))?.state, (await bulks().find(ROOT_OWNER))?.matched],
       ['counted', 3],
     );
   });
 
   test('purges letters of a subscriber whose queue another program has written', async () => {
     await deaths('alice', 'a', 3);
-    await bulks().begin('root', 'purge', { tokens: undefined });
+    await bulks().begin(ROOT_OWNER, 'purge', { tokens: undefined });
     await work(5);
-    await bulks().confirm('root', (await bulks().find('root'))?.id ?? '');
+    await bulks().confirm(ROOT_OWNER, (await bulks().find(ROOT_OWNER))?.id ?? '');
     await redis.store.redis.set(redis.store.keys.batches_queued('alice'), 'x');
     await work(5);
-    assert.deepEqual([(await bulks().find('root'))?.done, await dead()], [3, []]);
+    assert.deepEqual([(await bulks().find(ROOT_OWNER))?.done, await dead()], [3, []]);
     await redis.store.redis.del(redis.store.keys.batches_queued('alice'));
   });
 
@@ -239,9 +239,9 @@ describe('a bulk', () => {
       for (const index of [keys.dead_letters_index(), keys.dead_letters_of(token)])
         await commands.zadd(index, 1_600_000_000_000 + n, id);
     }
-    await bulks().begin('root', 'retry', { tokens: ['alice', 'bob'], fromMs: 1_600_000_000_001 });
+    await bulks().begin(ROOT_OWNER, 'retry', { tokens: ['alice', 'bob'], fromMs: 1_600_000_000_001 });
     await work(5);
-    assert.equal((await bulks().find('root'))?.matched, 5);
+    assert.equal((await bulks().find(ROOT_OWNER))?.matched, 5);
     await redis.flush();
   });
 
@@ -266,69 +266,69 @@ describe('a bulk', () => {
 
   test('goes on where it was when its worker died, and counts nothing twice', async () => {
     await deaths('alice', 'a', 250);
-    await bulks().begin('root', 'retry', { tokens: ['alice'] });
+    await bulks().begin(ROOT_OWNER, 'retry', { tokens: ['alice'] });
     await work(5);
-    await bulks().confirm('root', (await bulks().find('root'))?.id ?? '');
-    const { id = '' } = (await bulks().find('root')) ?? {};
-    const step = { owner: 'root', id, listIndex: 0, token: 'alice', max: 100 };
+    await bulks().confirm(ROOT_OWNER, (await bulks().find(ROOT_OWNER))?.id ?? '');
+    const { id = '' } = (await bulks().find(ROOT_OWNER)) ?? {};
+    const step = { owner: ROOT_OWNER, id, listIndex: 0, token: 'alice', max: 100 };
     // Two workers make steps at the same time; the job itself stays where it is.
     await Promise.all([redis.store.run('retry_bulk', step), redis.store.run('retry_bulk', step)]);
-    assert.equal((await bulks().find('root'))?.done, 200);
+    assert.equal((await bulks().find(ROOT_OWNER))?.done, 200);
     await work(1, AbortSignal.abort());
-    assert.equal((await bulks().find('root'))?.state, 'running');
+    assert.equal((await bulks().find(ROOT_OWNER))?.state, 'running');
     await work(5);
-    const ended = await bulks().find('root');
+    const ended = await bulks().find(ROOT_OWNER);
     assert.deepEqual([ended?.state, ended?.done, await queued('alice')], ['ended', 250, 250]);
   });
 
   test('leaves letters whose subscriber has left, and says how many', async () => {
     await deaths('alice', 'a', 3);
     await redis.store.redis.hdel(redis.store.keys.subscriber('alice'), 'callback');
-    await bulks().begin('root', 'retry', { tokens: undefined });
+    await bulks().begin(ROOT_OWNER, 'retry', { tokens: undefined });
     await work(5);
-    await bulks().confirm('root', (await bulks().find('root'))?.id ?? '');
+    await bulks().confirm(ROOT_OWNER, (await bulks().find(ROOT_OWNER))?.id ?? '');
     await work(5);
-    const ended = await bulks().find('root');
+    const ended = await bulks().find(ROOT_OWNER);
     assert.deepEqual([ended?.state, ended?.done, ended?.left], ['ended', 0, 3]);
     await redis.flush();
   });
 
   test('is one at a time, and only its own confirmation or cancellation counts', async () => {
     await deaths('alice', 'a', 3);
-    await bulks().begin('root', 'retry', { tokens: undefined });
+    await bulks().begin(ROOT_OWNER, 'retry', { tokens: undefined });
     await work(5);
-    const first = (await bulks().find('root'))?.id ?? '';
-    assert.ok(await bulks().begin('root', 'purge', { tokens: undefined }));
-    assert.equal(await bulks().confirm('root', first), false);
+    const first = (await bulks().find(ROOT_OWNER))?.id ?? '';
+    assert.ok(await bulks().begin(ROOT_OWNER, 'purge', { tokens: undefined }));
+    assert.equal(await bulks().confirm(ROOT_OWNER, first), false);
     await work(5);
-    const second = (await bulks().find('root'))?.id ?? '';
-    assert.ok(await bulks().confirm('root', second));
-    assert.equal(await bulks().begin('root', 'retry', { tokens: undefined }), false);
-    assert.equal(await bulks().cancel('root', first), false);
-    assert.ok(await bulks().cancel('root', second));
+    const second = (await bulks().find(ROOT_OWNER))?.id ?? '';
+    assert.ok(await bulks().confirm(ROOT_OWNER, second));
+    assert.equal(await bulks().begin(ROOT_OWNER, 'retry', { tokens: undefined }), false);
+    assert.equal(await bulks().cancel(ROOT_OWNER, first), false);
+    assert.ok(await bulks().cancel(ROOT_OWNER, second));
     await work(5);
-    assert.deepEqual([(await bulks().find('root'))?.state, (await dead()).length], ['cancelled', 3]);
-    assert.equal(await bulks().cancel('root', second), false);
+    assert.deepEqual([(await bulks().find(ROOT_OWNER))?.state, (await dead()).length], ['cancelled', 3]);
+    assert.equal(await bulks().cancel(ROOT_OWNER, second), false);
     assert.equal(await bulks().find('alice'), undefined);
   });
 
   test('that is stopped after it has ended in one of several partitions is cancelled', async () => {
     const { partitions, all, id, step } = await countedInTwo();
-    assert.ok(await all.confirm('root', id));
+    assert.ok(await all.confirm(ROOT_OWNER, id));
     await partitions.control.run('purge_bulk', { ...step, deliveryLog: 0 });
-    assert.equal((await all.find('root'))?.state, 'running');
-    assert.ok(await all.cancel('root', id));
-    assert.equal((await all.find('root'))?.state, 'cancelled');
+    assert.equal((await all.find(ROOT_OWNER))?.state, 'running');
+    assert.ok(await all.cancel(ROOT_OWNER, id));
+    assert.equal((await all.find(ROOT_OWNER))?.state, 'cancelled');
     await redis.flush();
   });
 
   test('that is confirmed in one partition only is not replaced, and can be confirmed again', async () => {
     const { partitions, all, id } = await countedInTwo();
-    await partitions.control.run('confirm_bulk', { owner: 'root', id, job: packJob('bulk', []) });
-    assert.equal(await all.begin('root', 'retry', { tokens: undefined }), false);
-    assert.equal((await all.find('root'))?.id, id);
-    assert.ok(await all.confirm('root', id));
-    assert.equal((await all.find('root'))?.state, 'running');
+    await partitions.control.run('confirm_bulk', { owner: ROOT_OWNER, id, job: packJob('bulk', []) });
+    assert.equal(await all.begin(ROOT_OWNER, 'retry', { tokens: undefined }), false);
+    assert.equal((await all.find(ROOT_OWNER))?.id, id);
+    assert.ok(await all.confirm(ROOT_OWNER, id));
+    assert.equal((await all.find(ROOT_OWNER))?.state, 'running');
     await redis.flush();
   });
 
@@ -337,12 +337,29 @@ describe('a bulk', () => {
     const [first, second, third] = partitions.all as [Partition, Partition, Partition];
     const away = { run: { value: () => Promise.reject(new StorageUnavailable(new Error('away'))) } };
     const some = new Bulks(new Partitions(first, Object.create(second, away), third));
-    await assert.rejects(some.begin('root', 'purge', { tokens: undefined }), StorageUnavailable);
-    const found = await new Bulks(partitions).find('root');
+    await assert.rejects(some.begin(ROOT_OWNER, 'purge', { tokens: undefined }), StorageUnavailable);
+    const found = await new Bulks(partitions).find(ROOT_OWNER);
     assert.equal(found?.state, 'cancelled');
-    assert.equal(await new Bulks(partitions).confirm('root', found?.id ?? ''), false);
-    assert.ok(await new Bulks(partitions).begin('root', 'purge', { tokens: undefined }));
-    assert.equal((await new Bulks(partitions).find('root'))?.state, 'counting');
+    assert.equal(await new Bulks(partitions).confirm(ROOT_OWNER, found?.id ?? ''), false);
+    assert.ok(await new Bulks(partitions).begin(ROOT_OWNER, 'purge', { tokens: undefined }));
+    assert.equal((await new Bulks(partitions).find(ROOT_OWNER))?.state, 'counting');
+    await redis.flush();
+  });
+
+  test('of a client goes on while a partition that is not its own is away', async () => {
+    const partitions = Partitions.on(redis.store.redis, { partitions: 2 });
+    const [first, second] = partitions.all as [Partition, Partition];
+    const refuse = { value: () => Promise.reject(new StorageUnavailable(new Error('away'))) };
+    const away = Object.create(second, { run: refuse, command: refuse });
+    const own = new Bulks(new Partitions(first, away));
+    const client = ['a', 'b', 'c', 'd'].find((token) => partitions.ofSubscriber(token) === first) ?? '';
+    assert.ok(await own.begin(client, 'purge', { tokens: [client] }));
+    const { id = '' } = (await own.find(client)) ?? {};
+    const step = { owner: client, id, listIndex: 0, token: client, max: 100 };
+    await first.run('count_bulk', step);
+    assert.ok(await own.confirm(client, id));
+    assert.ok(await own.cancel(client, id));
+    assert.equal((await own.find(client))?.state, 'cancelled');
     await redis.flush();
   });
 
@@ -355,13 +372,13 @@ describe('a bulk', () => {
       throw new StorageUnavailable(new Error('no answer'));
     };
     const some = new Bulks(new Partitions(first, Object.create(second, { run: { value: run } })));
-    await assert.rejects(some.begin('root', 'purge', { tokens: undefined }), StorageUnavailable);
+    await assert.rejects(some.begin(ROOT_OWNER, 'purge', { tokens: undefined }), StorageUnavailable);
     const all = new Bulks(partitions);
-    const { id = '', state } = (await all.find('root')) ?? {};
+    const { id = '', state } = (await all.find(ROOT_OWNER)) ?? {};
     assert.equal(state, 'cancelled');
-    await second.run('count_bulk', { owner: 'root', id, listIndex: 0, token: undefined, max: 100 });
-    assert.equal((await all.find('root'))?.state, 'cancelled');
-    assert.equal(await all.confirm('root', id), false);
+    await second.run('count_bulk', { owner: ROOT_OWNER, id, listIndex: 0, token: undefined, max: 100 });
+    assert.equal((await all.find(ROOT_OWNER))?.state, 'cancelled');
+    assert.equal(await all.confirm(ROOT_OWNER, id), false);
     await redis.flush();
   });
 
@@ -374,21 +391,21 @@ describe('a bulk', () => {
       return second.run(...call);
     };
     const slow = new Bulks(new Partitions(first, Object.create(second, { run: { value: run } })));
-    const begun = slow.begin('root', 'purge', { tokens: undefined });
-    await until(() => first.redis.exists(first.keys.bulk('root')));
+    const begun = slow.begin(ROOT_OWNER, 'purge', { tokens: undefined });
+    await until(() => first.redis.exists(first.keys.bulk(ROOT_OWNER)));
     const all = new Bulks(partitions);
-    assert.ok(await all.begin('root', 'retry', { tokens: undefined }));
+    assert.ok(await all.begin(ROOT_OWNER, 'retry', { tokens: undefined }));
     release();
     assert.ok(await begun);
     for (const partition of partitions.all) {
-      const { id = '' } = await partition.redis.hgetall(partition.keys.bulk('root'));
-      const step = { owner: 'root', id, listIndex: 0, token: undefined, max: 100 };
+      const { id = '' } = await partition.redis.hgetall(partition.keys.bulk(ROOT_OWNER));
+      const step = { owner: ROOT_OWNER, id, listIndex: 0, token: undefined, max: 100 };
       await partition.run('count_bulk', step);
-      assert.equal((await all.find('root'))?.state, 'cancelled');
-      assert.equal(await all.confirm('root', id), false);
+      assert.equal((await all.find(ROOT_OWNER))?.state, 'cancelled');
+      assert.equal(await all.confirm(ROOT_OWNER, id), false);
     }
-    assert.ok(await all.begin('root', 'purge', { tokens: undefined }));
-    assert.equal((await all.find('root'))?.state, 'counting');
+    assert.ok(await all.begin(ROOT_OWNER, 'purge', { tokens: undefined }));
+    assert.equal((await all.find(ROOT_OWNER))?.state, 'counting');
     await redis.flush();
   });
 
@@ -400,15 +417,15 @@ describe('a bulk', () => {
     );
     const ids: string[] = [];
     for (const token of [first ?? '', second ?? '']) {
-      await all.begin('root', 'purge', { tokens: [token] });
+      await all.begin(ROOT_OWNER, 'purge', { tokens: [token] });
       const partition = partitions.ofSubscriber(token);
-      const { id = '' } = await partition.redis.hgetall(partition.keys.bulk('root'));
-      await partition.run('count_bulk', { owner: 'root', id, listIndex: 0, token, max: 100 });
+      const { id = '' } = await partition.redis.hgetall(partition.keys.bulk(ROOT_OWNER));
+      await partition.run('count_bulk', { owner: ROOT_OWNER, id, listIndex: 0, token, max: 100 });
       ids.push(id);
     }
     const [replaced = '', newest = ''] = ids;
-    assert.equal(await all.confirm('root', replaced), false);
-    assert.equal(await all.confirm('root', newest), true);
+    assert.equal(await all.confirm(ROOT_OWNER, replaced), false);
+    assert.equal(await all.confirm(ROOT_OWNER, newest), true);
     await redis.flush();
   });
 });
