@@ -1,6 +1,6 @@
 import type { Clients } from '../authentication/client.ts';
 import type { LatestStandings, ReadStandings, Standing } from '../metrics/standings.ts';
-import type { Caller } from '../routing/caller.ts';
+import { type Caller, clientOf } from '../routing/caller.ts';
 import type { Page, Pages } from '../routing/paging.ts';
 import {
   isSampled,
@@ -46,18 +46,26 @@ export function sortedListing(parts: ListingParts, tokens: () => Promise<string[
    * outdated, or Redis now has another number of subscribers, the tokens of all subscribers are read from Redis. A
    * subscriber without figures is then listed with an empty queue. (If one subscriber has come and another has left,
    * the number is the same. The new subscriber is then missing for some seconds.)
+   *
+   * For a client, returns its own figures alone, so that its page does not need partitions that are away.
    */
-  const everybody = async (known: ReadStandings | undefined): Promise<readonly Standing[]> => {
-    if (known && !known.isOutdated && known.members === (await subscribers.members()))
-      return known.subscribers;
+  const everybody = async (
+    known: ReadStandings | undefined,
+    caller: Caller,
+  ): Promise<readonly Standing[]> => {
+    const own = clientOf(caller);
+    const isFresh = own === undefined && known && !known.isOutdated;
+    if (isFresh && known.members === (await subscribers.members())) return known.subscribers;
     const all = new Map(known?.subscribers.map((each) => [each.token, each]));
-    return (await tokens()).map((token) => all.get(token) ?? unknownStanding(token));
+    return (own === undefined ? await tokens() : [own]).map(
+      (token) => all.get(token) ?? unknownStanding(token),
+    );
   };
 
   return async ({ caller, path, query }: SortedCall): Promise<Page<SubscriberReport>> => {
     const { sort = 'name', state, name } = query;
     const known = await standings.get();
-    const all = await everybody(known);
+    const all = await everybody(known, caller);
     const isNamed = await nameFilter(parts.clients, caller, name);
     const page = await pages.cutRanked({ path, query }, sort, all, {
       rankOf: (standing) => subscriberRank(sort, standing),
@@ -76,11 +84,10 @@ export function sortedListing(parts: ListingParts, tokens: () => Promise<string[
 
 /**
  * Returns a function that tells whether a token matches the search `text`. Root searches in tokens. A viewer searches
- * only in the names of clients, because a token may be a credential. A client finds only itself, whatever the text.
+ * only in the names of clients, because a token may be a credential. A client finds itself, whatever the text.
  */
 async function nameFilter(clients: Pick<Clients, 'names'>, caller: Caller, text = '') {
-  if (caller.role === 'client') return (token: string) => token === caller.token;
-  if (text === '') return () => true;
+  if (text === '' || caller.role === 'client') return () => true;
   if (caller.role === 'root') return (token: string) => token.includes(text);
   const names = new Map(await clients.names());
   return (token: string) => names.get(token)?.includes(text) ?? false;

@@ -9,6 +9,7 @@ import { Bulks, ROOT_OWNER } from '../../src/delivering/dead_letters/bulks.ts';
 import { joinToken } from '../../src/ids.ts';
 import type { Partition } from '../../src/store/partition.ts';
 import { Partitions } from '../../src/store/partitions.ts';
+import type { SubscriberReport } from '../../src/subscribing/subscriber_report.ts';
 
 const AWAY = 1;
 const LAST = 3;
@@ -34,13 +35,13 @@ const last = () => partitions.all[LAST] as Partition;
 
 const page = (path: string) => send(api.port, 'GET', path, { cookie, 'sec-fetch-site': 'same-origin' });
 
-async function post(path: string, fields: Record<string, string>): Promise<number> {
+async function post(path: string, fields: Record<string, string>) {
   const { text } = await page('/console/clients');
   const [, form_token = ''] = /name="form_token" value="([^"]+)"/.exec(text) ?? [];
   const body = String(new URLSearchParams({ form_token, ...fields }));
   const type = { 'content-type': 'application/x-www-form-urlencoded' };
   const headers = { cookie, 'sec-fetch-site': 'same-origin', ...type };
-  return (await send(api.port, 'POST', path, headers, body)).status;
+  return send(api.port, 'POST', path, headers, body);
 }
 
 async function logIn(): Promise<string> {
@@ -81,6 +82,27 @@ describe('while a partition is away', () => {
     assert.equal((await api.call('DELETE', `/dead_letters/${letter}`, { as: 'root' })).status, 204);
   });
 
+  test('a client elsewhere sees itself in the list of subscribers', async () => {
+    const { status } = await api.call('POST', '/api_tokens', {
+      as: 'root',
+      body: JSON.stringify({ name: 'shop', token }),
+    });
+    assert.equal(status, 201);
+    api.enter({ name: 'shop', token });
+    await goesAway();
+    for (const query of ['', '?sort=queued', '?state=healthy', '?name=x']) {
+      const { entries } = await api.page<SubscriberReport>('shop', `/subscribers${query}`);
+      assert.deepEqual(
+        entries.map(({ subscriber }) => subscriber),
+        [token],
+        query,
+      );
+    }
+    assert.equal((await api.call('GET', '/subscribers?state=paused', { as: 'shop' })).text, '[]');
+    await comesBack();
+    await api.call('DELETE', `/api_tokens/${token}`, { as: 'root' });
+  });
+
   test('a trigger elsewhere is shown and fired', async () => {
     const event = { type: 'noop', url: 'https://e.example/1' };
     const topic = nameIn(partitions, LAST, 'reports');
@@ -104,11 +126,11 @@ describe('while a partition is away', () => {
     for (const each of partitions.all) await each.run('count_bulk', step);
     assert.ok(await bulks.confirm(ROOT_OWNER, id));
     await goesAway();
-    assert.equal(await post('/console/dead_letters/bulk/cancel', { id }), 503);
+    assert.equal((await post('/console/dead_letters/bulk/cancel', { id })).status, 503);
     await comesBack();
     const states = await partitions.ask((redis, keys) => redis.hget(keys.bulk(ROOT_OWNER), 'state'));
     assert.deepEqual(states, ['cancelled', 'running', 'cancelled', 'cancelled']);
-    assert.equal(await post('/console/dead_letters/bulk/cancel', { id }), 303);
+    assert.equal((await post('/console/dead_letters/bulk/cancel', { id })).status, 303);
     assert.equal((await bulks.find(ROOT_OWNER))?.state, 'cancelled');
   });
 
