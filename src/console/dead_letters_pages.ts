@@ -1,5 +1,6 @@
+import { slicesOf } from '../chunks.ts';
 import { DEATH_REASONS } from '../delivering/settlement.ts';
-import { BusError, type ErrorCode, ignoreUnavailable } from '../errors.ts';
+import { BusError, type ErrorCode, ignoreUnavailable, StorageUnavailable } from '../errors.ts';
 import { type Html, html } from '../html.ts';
 import type { DeadLetter } from '../records/dead_letter.ts';
 import { ALL, BOTH, type Route } from '../routing/route.ts';
@@ -8,17 +9,43 @@ import { BULK_PATH, type BulkParts, bulkOwner, bulkPages, headline, timeIn } fro
 import { PATH as DELIVERIES } from './delivery_page.ts';
 import { FormFields } from './filled_form.ts';
 import { ago } from './format.ts';
+import { answerPage } from './layout.ts';
 import { linkToSubscriber } from './links.ts';
 import { action, page } from './page.ts';
 import { backTo, hidden, nextPage, optionsOf, ownFields, table } from './parts.ts';
 
 const PATH = '/console/dead_letters';
 
-/**
- * These errors mean that a dead letter or its subscriber no longer exists. If a person retries or purges several dead
- * letters, those with such an error are skipped.
- */
+/** These errors mean that a dead letter or its subscriber no longer exists. */
 const LEFT_OUT: readonly ErrorCode[] = ['dead_letter_not_found', 'subscriber_not_found'];
+
+/**
+ * Maximum selected dead letters that are retried or purged at the same time. Those in a partition that hangs take five
+ * seconds together. One after another, they would take minutes.
+ */
+const CHANGED_AT_ONCE = 50;
+
+/**
+ * Calls `change` for each of the selected dead letters. Resolves with the errors of those that are gone, or in a
+ * partition that is away. Such an error does not stop the others, unless only one was selected. Throws any other error.
+ */
+async function changeEach(
+  ids: readonly string[],
+  change: (id: string) => Promise<unknown>,
+): Promise<Map<string, BusError>> {
+  const failures = new Map<string, BusError>();
+  const isSkipped = (error: unknown) =>
+    error instanceof StorageUnavailable || (error instanceof BusError && LEFT_OUT.includes(error.code));
+  for (const slice of slicesOf(ids, CHANGED_AT_ONCE)) {
+    const outcomes = await Promise.allSettled(slice.map(change));
+    for (const [index, outcome] of outcomes.entries()) {
+      if (outcome.status === 'fulfilled') continue;
+      if (ids.length === 1 || !isSkipped(outcome.reason)) throw outcome.reason;
+      failures.set(slice[index] as string, outcome.reason);
+    }
+  }
+  return failures;
+}
 
 /** Pages that list dead letters, and retry or purge them. */
 export function deadLettersPages({ api, ...parts }: BulkParts & { api: ApiCalls }): Route[] {
@@ -33,23 +60,21 @@ export function deadLettersPages({ api, ...parts }: BulkParts & { api: ApiCalls 
         const act = call.body.do === 'purge' ? 'purge' : 'retry';
         const name = act === 'purge' ? 'DELETE /dead_letters/:id' : 'POST /dead_letters/:id/retry';
         call.about?.(`${act} ${ids.length}: ${ids.join(' ')}`);
-        let done = 0;
-        for (const id of ids) {
+        const failures = await changeEach(ids, (id) => {
           charge(call, 1);
-          try {
-            await api.call(name, call, { params: { id } });
-            done++;
-          } catch (error) {
-            // If several dead letters were selected, one that somebody else has retried or purged meanwhile must not
-            // stop the rest.
-            if (ids.length === 1 || !(error instanceof BusError) || !LEFT_OUT.includes(error.code))
-              throw error;
-          }
-        }
+          return api.call(name, call, { params: { id } });
+        });
         const list = backTo(PATH, call);
-        if (done === ids.length) return list;
+        if (failures.size === 0) return list;
+        const done = ids.filter((id) => !failures.has(id)).length;
+        const unknown = ids.filter((id) => failures.get(id) instanceof StorageUnavailable);
+        const away = [...failures.values()].find((error) => error instanceof StorageUnavailable);
+        if (away && unknown.length === ids.length) throw away;
         const said = headline({ act, state: 'ended', matched: ids.length, done });
-        return { title: 'Dead letters', current: PATH, body: leftOut(said, ids.length - done, list) };
+        const body = leftOut(said, { gone: ids.length - done - unknown.length, unknown, away, act, list });
+        const status = away?.status ?? 200;
+        const shown = await answerPage(call, { title: 'Dead letters', current: PATH, body, status });
+        return { ...shown, ...(away && { code: away.code }) };
       },
     }),
     ...bulkPages({ api, ...parts }),
@@ -106,9 +131,24 @@ ${mayChange && (body.length > 0 || next) && all(call, call.query)}`,
   });
 }
 
-function leftOut(said: string, others: number, list: string): Html {
+interface Rest {
+  /** How many of the selected dead letters are gone, or their subscriber. */
+  gone: number;
+  /** The ids of those in a partition that is away. */
+  unknown: readonly string[];
+  away: StorageUnavailable | undefined;
+  act: 'retry' | 'purge';
+  list: string;
+}
+
+function leftOut(said: string, { gone, unknown, away, act, list }: Rest): Html {
   return html`<h1>${said}</h1>
-<p>${others} of those that were selected ${others === 1 ? 'was' : 'were'} left out: they are gone, or their subscriber has left.</p>
+${gone > 0 && html`<p>${gone} of those that were selected ${gone === 1 ? 'was' : 'were'} left out: they are gone, or their subscriber has left.</p>`}
+${
+  away &&
+  html`<p>It is unknown whether ${unknown.length === 1 ? 'this one was' : 'these were'} ${act === 'retry' ? 'retried' : 'purged'}, because ${away.why}. Look again in a moment:</p>
+<ul>${unknown.map((id) => html`<li><a class="mono" href="${DELIVERIES}/${id}">${id}</a></li>`)}</ul>`
+}
 <p><a href="${list}">Dead letters</a></p>`;
 }
 

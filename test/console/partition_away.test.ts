@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { stringify } from 'node:querystring';
 import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
 import { Api, problemIn, send } from '../../harness/http/api.ts';
 import { ROOT_KEY } from '../../harness/processes/bus_environment.ts';
@@ -35,10 +36,10 @@ const last = () => partitions.all[LAST] as Partition;
 
 const page = (path: string) => send(api.port, 'GET', path, { cookie, 'sec-fetch-site': 'same-origin' });
 
-async function post(path: string, fields: Record<string, string>) {
+async function post(path: string, fields: Record<string, string | string[]>) {
   const { text } = await page('/console/clients');
   const [, form_token = ''] = /name="form_token" value="([^"]+)"/.exec(text) ?? [];
-  const body = String(new URLSearchParams({ form_token, ...fields }));
+  const body = stringify({ form_token, ...fields });
   const type = { 'content-type': 'application/x-www-form-urlencoded' };
   const headers = { cookie, 'sec-fetch-site': 'same-origin', ...type };
   return send(api.port, 'POST', path, headers, body);
@@ -80,6 +81,34 @@ describe('while a partition is away', () => {
     const unknown = await api.call('GET', `/dead_letters/${'x'.repeat(20)}`, { as: 'root' });
     assert.equal(problemIn(unknown).code, 'storage_unavailable', 'it may be in the partition that is away');
     assert.equal((await api.call('DELETE', `/dead_letters/${letter}`, { as: 'root' })).status, 204);
+  });
+
+  test('root retries those of the selected dead letters that others have', async () => {
+    const far = partitions.all[AWAY] as Partition;
+    const stranger = nameIn(partitions, AWAY, 'subscriber');
+    const bus = new Bus(() => far);
+    await bus.subscribe(stranger, { topics: ['far'], max: 1 });
+    await bus.publish('far', 'far', ['{"id":"1","topic":"far","type":"noop","url":"u","t":1}']);
+    await buryAll(far);
+    const [there = ''] = await far.redis.zrange(far.keys.dead_letters_index(), '0', '0');
+    const left = () => last().redis.exists(last().keys.dead_letter(letter));
+    await goesAway();
+    const answer = await post('/console/dead_letters/selected', { id: [there, letter], do: 'retry' });
+    assert.deepEqual([answer.status, await left()], [503, 0]);
+    assert.match(
+      answer.text,
+      /Retried 1 dead letter<.*unknown whether this one was retried, because partition 1 refuses/s,
+    );
+    assert.ok(answer.text.includes(`/console/deliveries/${there}`) && !answer.text.includes(letter));
+    const alone = await post('/console/dead_letters/selected', { id: there, do: 'retry' });
+    assert.match(alone.text, /partition 1 refuses.*, so it is unknown whether anything was changed/);
+    const [entry] = JSON.parse((await api.call('GET', '/audit?limit=1', { as: 'root' })).text);
+    assert.deepEqual(
+      [entry.action, entry.status, entry.code],
+      ['dead_letters.selected', 503, 'storage_unavailable'],
+    );
+    await comesBack();
+    assert.equal((await post('/console/dead_letters/selected', { id: there, do: 'purge' })).status, 303);
   });
 
   test('a client elsewhere sees itself in the list of subscribers', async () => {
