@@ -128,6 +128,38 @@ describe('the login', () => {
     assert.equal(await value('name'), '');
   });
 
+  test('gives back what was typed in a form that was sent while Redis was away', async (t) => {
+    const { token, secret } = await bus.client('sending');
+    const visit = await as({ user: token, password: secret }, '/console/triggers');
+    const { page } = visit;
+    const form = 'main form[action="/console/triggers"]';
+    const value = () =>
+      page.$eval(`${form} [name=name]`, (field) => (field as unknown as { value: string }).value);
+    await page.click('details.wide summary');
+    await page.type(`${form} [name=name]`, 'typed');
+    const { redis } = bus.store;
+    const permit = async () => {
+      await redis.config('SET', 'min-replicas-to-write', 0);
+      await redis.acl('SETUSER', 'default', '+hkeys');
+    };
+    t.after(permit);
+    bus.announceError(/Redis forbids what a request needs/);
+    // The form writes, and the page reads the names of the triggers.
+    await redis.config('SET', 'min-replicas-to-write', 1);
+    await redis.acl('SETUSER', 'default', '-hkeys');
+    await visit.submit(`${form} button`);
+    assert.match(await visit.text('main'), /unknown whether anything was changed. Go back/);
+    await page.goBack();
+    assert.match(await visit.text('main'), /this page needs it. Reload/);
+    await permit();
+    await page.reload();
+    assert.equal(await value(), 'typed');
+    assert.match(await visit.text(`${form} .problem`), /^It is unknown whether this was done\./);
+    await page.goto(`${bus.url}/console/topics`);
+    await page.goto(`${bus.url}/console/triggers`);
+    assert.equal(await value(), '');
+  });
+
   test('gives what was typed back to the same user alone, and only if the session had ended', async () => {
     const [client, other] = [await bus.client('typing_here'), await bus.client('typing_too')];
     const visit = await as({ user: client.token, password: client.secret }, '/console/triggers');

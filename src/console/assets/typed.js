@@ -1,9 +1,13 @@
 // A session can end while somebody fills in a form. This script keeps the typed text in this tab, and fills in the form
-// again after the login. It does the same if the form is refused because there was another login meanwhile.
+// again after the login. It does the same if the form is refused because there was another login meanwhile, or if Redis
+// was away when the form was sent: the page with the form may then be away too, for a while.
 
 const FORMS = 'main form[method=post]:not(.login)';
 const REFUSED = 403;
+const AWAY = 503;
 const KEPT = 'routemaster_typed';
+const NOT_SENT = 'Not sent: the session had ended. Send it again.';
+const UNKNOWN = 'It is unknown whether this was done. Look before you send it again.';
 const typed = new Set();
 
 /** Keeps a field, and `was`, the digest of the values that the person saw: the page may show others after the login. */
@@ -16,8 +20,13 @@ document.addEventListener('input', ({ target }) => keep(target));
 // A refused form is shown again with the typed text, so its fields are kept.
 for (const form of document.querySelectorAll(`${FORMS}:has(.problem)`))
   for (const field of form.elements) if (field.name && field.type !== 'hidden') keep(field);
-// A person who logs out wants to leave nothing behind.
-document.addEventListener('submit', ({ target }) => target.matches('header form') && typed.clear());
+/** The form that was sent, as `keyOf` names it. */
+let sent;
+document.addEventListener('submit', ({ target }) => {
+  sent = keyOf(target);
+  // A person who logs out wants to leave nothing behind.
+  if (target.matches('header form')) typed.clear();
+});
 
 /** Identifies a form of a user on all pages. Forms with the same action differ in their hidden fields. */
 function keyOf(form) {
@@ -26,7 +35,7 @@ function keyOf(form) {
   return [user, form.getAttribute('action'), ...[...own].map(({ value }) => value)].join(' ');
 }
 
-function fillIn({ key, name, value, checked }) {
+function fillIn({ key, name, value, checked }, problem) {
   const form = [...document.querySelectorAll(FORMS)].find((each) => keyOf(each) === key);
   const isBox = checked !== undefined;
   const field = [...(form?.elements ?? [])].find(
@@ -39,22 +48,27 @@ function fillIn({ key, name, value, checked }) {
   form.closest('details')?.setAttribute('open', '');
   if (form.querySelector('.problem')) return;
   form.insertAdjacentHTML('afterbegin', '<p class="problem" role="alert"></p>');
-  form.firstChild.textContent = 'Not sent: the session had ended. Send it again.';
+  form.firstChild.textContent = problem;
 }
 
-const { isLost, fields = [] } = JSON.parse(sessionStorage.getItem(KEPT)) ?? {};
+const kept = JSON.parse(sessionStorage.getItem(KEPT)) ?? {};
 const [{ responseStatus }] = performance.getEntriesByType('navigation');
-// 403 and no form: the session or the form's token was refused. After other refusals, the page has the form again.
-const isRefused = responseStatus === REFUSED && !document.querySelector(FORMS);
-const isLogin = document.querySelector('form.login') !== null || isRefused;
-if (isLogin) sessionStorage.setItem(KEPT, JSON.stringify({ isLost: true, fields }));
+// These answers and no form: the session or the form's token was refused, or Redis is away. After other refusals, the
+// page has the form again.
+const isAnsweredBy = (status) => responseStatus === status && !document.querySelector(FORMS);
+const isLogin = document.querySelector('form.login') !== null || isAnsweredBy(REFUSED);
+const { problem = isLogin ? NOT_SENT : UNKNOWN, fields = [] } = kept;
+const isOfSent = ({ key }) => kept.problem !== undefined || key === kept.sent;
+if (isLogin) sessionStorage.setItem(KEPT, JSON.stringify({ problem, fields }));
+else if (isAnsweredBy(AWAY))
+  sessionStorage.setItem(KEPT, JSON.stringify({ problem, fields: fields.filter(isOfSent) }));
 else sessionStorage.removeItem(KEPT);
-if (isLost && !isLogin) for (const each of fields) fillIn(each);
+if (kept.problem && !isLogin) for (const each of fields) fillIn(each, problem);
 
 addEventListener('pagehide', () => {
-  const sent = [...typed].filter(({ form, type }) => form?.matches(FORMS) && type !== 'password');
-  const fields = sent.map(({ form, name, value, type, checked }) => {
+  const own = [...typed].filter(({ form, type }) => form?.matches(FORMS) && type !== 'password');
+  const fields = own.map(({ form, name, value, type, checked }) => {
     return { key: keyOf(form), name, value, ...(type === 'checkbox' && { checked }) };
   });
-  if (fields.length > 0) sessionStorage.setItem(KEPT, JSON.stringify({ fields }));
+  if (fields.length > 0) sessionStorage.setItem(KEPT, JSON.stringify({ sent, fields }));
 });
