@@ -7,6 +7,11 @@ import { sharing } from '../sharing.ts';
 /** Minimum time between two refreshes of the table that says which master has which slots. */
 const REFRESH_MS = 100;
 
+/** Matches the errors of a connection on which no answer came in time, or which was not made in time. */
+const SILENCE = /^Socket timeout|ETIMEDOUT/;
+/** A node that was silent counts as one that hangs for so long, unless it connects. Each try ends within five seconds. */
+const HANGS_MS = 15_000;
+
 const NO_ADDRESSES =
   'the cluster names no address for any slot: assign the slots, and set cluster-announce-ip if there is only one node';
 
@@ -21,6 +26,8 @@ export class RedisCluster {
   readonly #away = new Set<string>();
   /** The last error of each node that refuses the user or password, by the node's address. */
   readonly #refusals = new Map<string, Error>();
+  /** When each node last did not answer in time, if it has not connected since, by the node's address. */
+  readonly #silentAtMs = new Map<string, number>();
   readonly #log: Log;
   #connections = 0;
   #connectionName: string | undefined;
@@ -36,6 +43,8 @@ export class RedisCluster {
     cluster.on('-node', (redis: Redis) => {
       const address = addressIn(redis);
       if (this.#nodes.get(address) === redis) this.#nodes.delete(address);
+      // A master that hangs is connected to again and again, so that calls go on as soon as it answers.
+      if (this.#hangs(address)) void this.refresh();
     });
     cluster.on('node error', (error: Error, address: string) => this.#fail(address, error));
     cluster.on('error', (error: Error) => this.#fail('', error));
@@ -47,13 +56,19 @@ export class RedisCluster {
 
   /**
    * Returns the connection to the master of a slot. If the master is unknown, begins to ask for the masters again, and
-   * throws.
+   * throws. Also throws if the master hangs. Otherwise ioredis would keep each command until it has connected again, for
+   * up to five seconds.
    */
   masterOf(slot: number): Redis {
-    const redis = this.#nodes.get(this.addressOf(slot) ?? '');
-    if (redis) return redis;
-    void this.refresh();
-    throw new Error(`no master of slot ${slot} is known`);
+    const address = this.addressOf(slot) ?? '';
+    const redis = this.#nodes.get(address);
+    if (redis && (redis.status === 'ready' || !this.#hangs(address))) return redis;
+    if (!redis) void this.refresh();
+    throw new Error(`no master of slot ${slot} ${redis ? 'answers' : 'is known'}`);
+  }
+
+  #hangs(address: string): boolean {
+    return clock.monotonicMs() < (this.#silentAtMs.get(address) ?? Number.NEGATIVE_INFINITY) + HANGS_MS;
   }
 
   /** Returns host and port of the master of a slot; undefined if the master is not known. */
@@ -113,9 +128,11 @@ export class RedisCluster {
     const address = addressIn(redis);
     this.#nodes.set(address, redis);
     redis.options.connectionName = this.#connectionName;
+    if (this.#hangs(address)) redis.connect().catch(() => {}); // `#fail` gets the error too
     redis.on('ready', () => {
       this.#connections++;
       this.#refusals.delete(address);
+      this.#silentAtMs.delete(address);
       if (this.#away.delete(address)) this.#log.info({ node: address }, 'Redis is back');
       this.#away.delete('');
     });
@@ -127,11 +144,15 @@ export class RedisCluster {
    * memory reads the data again.
    */
   #leaveReplicas(): void {
-    for (const redis of this.#cluster.nodes('slave')) if (redis.status !== 'wait') redis.disconnect();
+    for (const redis of this.#cluster.nodes('slave')) {
+      this.#silentAtMs.delete(addressIn(redis));
+      if (redis.status !== 'wait') redis.disconnect();
+    }
   }
 
   #fail(address: string, error: Error): void {
     this.#refusals.delete(address);
+    if (SILENCE.test(error.message)) this.#silentAtMs.set(address, clock.monotonicMs());
     if (isRefusal(error)) {
       this.#refusals.set(address, error);
       this.#away.add(address);

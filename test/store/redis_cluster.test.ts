@@ -256,6 +256,28 @@ describe('a cluster', () => {
     assert.ok(control.connections > before);
   });
 
+  test('keeps no call waiting for a master that hangs, once one has failed, until it answers again', async () => {
+    await cluster.isWhole();
+    const { control } = partitions;
+    const master = nodeOf(control);
+    const both = [master, await cluster.replicaOf(master)];
+    const redisOf = () => (connection as RedisCluster).masterOf(slotOfKey(control.prefix));
+    for (const node of both) await node.kill('SIGSTOP');
+    await assert.rejects(beat(control), StorageUnavailable);
+    // While the connection to the master is made anew, calls fail at once.
+    const isMadeAnew = async () => {
+      await (connection as RedisCluster).refresh();
+      assert.throws(redisOf, /no master of slot \d+ answers/);
+      return true;
+    };
+    await until(isMadeAnew, { what: 'a connection is made anew' });
+    await assert.rejects(beat(control), StorageUnavailable);
+    for (const node of both) await node.kill('SIGCONT');
+    await until(() => redisOf().status === 'ready', { what: 'the master answers' });
+    await beat(control);
+    await cluster.isWhole();
+  });
+
   test('may move a slot key by key: its calls change nothing meanwhile, and go on at the new master', async () => {
     await cluster.isWhole();
     const [moved] = partitions.all.slice(-1) as [Partition];
