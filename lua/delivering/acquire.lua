@@ -13,7 +13,7 @@ If a worker already holds a job, the reply that assigned it was lost, so the wor
 keeps its lease unless the lease has expired: if this call was delayed, the worker may be running the job already.
 
 The first attempt at a batch carries no more than max_events and max_bytes of its subscriber, but at least one event. A
-larger batch is split: the worker gets the first events as a new batch, and the batch with the other events is ready
+larger batch is cut: the worker gets the first events as a new batch, and the batch with the other events is ready
 again.
 
 `kind` is the kind of the workers. Spare workers (`spare`) begin a second delivery to a subscriber only if the other

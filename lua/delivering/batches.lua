@@ -17,6 +17,11 @@ function batches.read_header(list)
   if token ~= '' then return token, created_ms, attempts end
 end
 
+-- Returns the number of events in the batch `bid`, which must exist.
+function batches.count_events(call, bid)
+  return redis.call('LLEN', call.keys.batch(bid)) - batches.HEADER
+end
+
 -- True if the list `clients` has the subscriber's `token`, or is empty: an empty list stands for all subscribers.
 function batches.is_of(clients, token)
   for _, client in ipairs(clients) do

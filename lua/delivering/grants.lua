@@ -11,7 +11,6 @@ local lane_entry = include('delivering/lane_entry')
 local lanes = include('delivering/lanes')
 local leases = include('delivering/leases')
 local open_batches = include('delivering/open_batches')
-local pieces = include('delivering/pieces')
 local uids = include('store/uids')
 local grants = {}
 
@@ -25,7 +24,7 @@ local MAX_REPLY_EVENTS = 5000
 local MAX_REPLY_BYTES = 1000000
 
 -- Makes the table that collects the grants of one script call. A grant is a job that a worker gets. Fields:
---   uids         the generator of UIDs (uids.lua) for the parts of split batches
+--   uids         the generator of UIDs (uids.lua) for batches that are cut (parts.lua)
 --   choice       the state of the search for jobs (choosing.lua)
 --   list         the grants
 --   reply_items  the items of the reply: the job and the events of each grant. The first item, which describes all
@@ -70,7 +69,7 @@ local function add_batch(call, given, grant, worker, bid, start)
   if lane.callback then
     bid, count, piece_count = cutting.add_events(call, given, worker, bid, start, lane)
   else
-    count = redis.call('LLEN', call.keys.batch(bid)) - batches.HEADER
+    count = batches.count_events(call, bid)
   end
   start[3] = string.format('%d', start[3] + 1)
   redis.call('LSET', call.keys.batch(bid), 2, start[3])
@@ -102,12 +101,7 @@ function grants.give_again(call, given, worker, job, lease)
   if not start then return end
   local token = start[1]
   given.subscribers[token] = true
-  local length, count = redis.call('LLEN', call.keys.batch(bid)), 0
-  if not cutting.is_long(call, bid, start) then
-    local list = #start == choosing.START and redis.call('LRANGE', call.keys.batch(bid), 0, -1) or start
-    count = pieces.add_events(given, list, { events = math.huge, bytes = math.huge })
-  end
-  grant[3] = describe(given, start, length - batches.HEADER, count)
+  grant[3] = describe(given, start, cutting.add_all_events(call, given, bid, start))
   grant[4] = drop_notices.carried_by(call, token, bid)
 end
 

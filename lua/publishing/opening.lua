@@ -17,7 +17,7 @@ local opening = {}
 
 -- Maximum number of batches that one script call opens: opening 10,000 batches of one event blocked Redis for 130 ms.
 -- If the events of a subscriber need more batches than the call may still open, all these events go into one long
--- batch, which acquire splits later (cutting.lua).
+-- batch, which acquire cuts later (cutting.lua).
 local MAX_OPENED = 300
 
 -- Creates the table that a script call keeps while it opens batches. The UIDs of these batches begin with the 16
