@@ -20,7 +20,7 @@ again.
 subscribers leave enough workers. A `quarantine` is one worker in a process of its own. It gets the jobs of batches that
 may have killed workers, and no others. If a subscriber may have no more deliveries in flight, its job waits until one
 of them ends (waiting.lua). The job of a slow, new or failing subscriber or of a join may also wait because all
-subscribers of this kind together use as many workers as they may (their share, lanes.lua).
+subscribers of this kind together use as many workers as they may (their share, shares.lua).
 
 The first item of the reply is MessagePack, because Node decodes it faster than separate values:
 
@@ -39,8 +39,8 @@ local calls = include('store/calls')
 local choosing = include('delivering/choosing')
 local finishing = include('delivering/finishing')
 local grants = include('delivering/grants')
-local lanes = include('delivering/lanes')
 local leases = include('delivering/leases')
+local live_workers = include('delivering/live_workers')
 local slow_deliveries = include('delivering/slow_deliveries')
 
 -- Returns a table of the jobs that these idle workers hold, by worker. An idle worker holds a job only if the reply
@@ -51,21 +51,6 @@ local function held_by(call, q, workers)
   if #lists == 0 or redis.call('EXISTS', unpack(lists)) == 0 then return held end
   for i, worker in ipairs(workers) do held[worker] = redis.call('LINDEX', lists[i], 0) end
   return held
-end
-
--- Stores the present time as the last sign of life of these workers, which renews their leases.
-local function note_alive(call, q, workers)
-  local heard, now = {}, string.format('%d', call.now_ms)
-  for i, worker in ipairs(workers) do heard[2 * i - 1], heard[2 * i] = worker, now end
-  -- HSET returns how many of these workers are new. New workers must also enter the set of workers of their queue:
-  -- limits such as "a quarter of the workers" are computed from the size of this set (lanes.lua).
-  if #heard > 0 and redis.call('HSET', call.keys.workers(), unpack(heard)) > 0 then
-    if q == 'main' then
-      lanes.add_workers(call, workers)
-    else
-      redis.call('SADD', call.keys.workers_aux(), unpack(workers))
-    end
-  end
 end
 
 local function serve(call, given, worker, held, lease)
@@ -104,7 +89,7 @@ return function(call, args)
   -- would not get a new one.
   local held = held_by(call, q, workers)
   local lease_of = next(held) and leases.of(call, workers, args.lease_ms) or {}
-  note_alive(call, q, workers)
+  live_workers.note_alive(call, q, workers)
   if #workers > 0 then slow_deliveries.notice(call, args.slow_ms) end
   local choice = choosing.begin(call, args)
   local given = grants.begin(choice, args.uid_seed)
@@ -114,7 +99,7 @@ return function(call, args)
   end
   choosing.put_back(call, choice)
   local subscribers = grants.store(call, given)
-  local ready_jobs = choice.is_exhausted and 0 or lanes.count_ready(call, q, args.kind, choice.waiting_by_share)
+  local ready_jobs = choice.is_exhausted and 0 or choosing.count_ready(call, q, args.kind, choice.waiting_by_share)
   -- Wake other workers if this call has not assigned all jobs that became instant. A call of the kind `quarantine`
   -- assigns only jobs of suspects, which are not among them.
   if became_instant and (ready_jobs > 0 or args.kind == 'quarantine') then call.wakes[q] = true end

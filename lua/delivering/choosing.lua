@@ -6,8 +6,8 @@ local batches = include('delivering/batches')
 local calls = include('store/calls')
 local jobs = include('delivering/jobs')
 local lane_entry = include('delivering/lane_entry')
-local lanes = include('delivering/lanes')
 local ruby = include('maintenance/ruby')
+local shares = include('delivering/shares')
 local choosing = {}
 
 -- Maximum jobs that a script call skips because they cannot run now. Skipping more would block Redis for too long.
@@ -24,7 +24,7 @@ choosing.START = batches.HEADER + 10
 --   lanes             a cache: the result of `lane_entry.read` for each subscriber
 --   entered           the number of deliveries that the call has begun
 function choosing.begin(call, args)
-  local waiting = args.q == 'main' and lanes.share_jobs(call) or {}
+  local waiting = args.q == 'main' and shares.count_jobs(call) or {}
   return {
     args = args, q = args.q, kind = args.kind, workers = #args.workers, popped = {}, position = 0,
     waiting_by_share = waiting, passed_over = 0, lanes = {}, entered = 0,
@@ -52,9 +52,9 @@ end
 -- instant jobs, which any worker may take.
 local function next_job(call, choice)
   if choice.kind == 'quarantine' then return redis.call('LPOP', call.keys.jobs_suspect()) end
-  for _, share in ipairs(lanes.SHARES) do
+  for _, share in ipairs(shares.NAMES) do
     local waiting = choice.waiting_by_share[share] or 0
-    if waiting > 0 and lanes.share_room(call, share) > 0 then
+    if waiting > 0 and shares.room(call, share) > 0 then
       choice.waiting_by_share[share] = waiting - 1
       return redis.call('LPOP', call.keys.share_jobs(share))
     end
@@ -64,6 +64,18 @@ local function next_job(call, choice)
   end
   choice.position = choice.position + 1
   return choice.popped[choice.position]
+end
+
+-- Returns how many jobs of a queue a worker of this `kind` can take now: what `next_job` would still find.
+-- `waiting_by_share` is a result of `shares.count_jobs`, which is called if it is missing.
+function choosing.count_ready(call, q, kind, waiting_by_share)
+  if kind == 'quarantine' then return redis.call('LLEN', call.keys.jobs_suspect()) end
+  local ready = redis.call('LLEN', call.keys.jobs_instant(q))
+  if q ~= 'main' then return ready end
+  for share, waiting in pairs(waiting_by_share or shares.count_jobs(call)) do
+    if waiting > 0 then ready = ready + math.max(0, math.min(waiting, shares.room(call, share))) end
+  end
+  return ready
 end
 
 -- Only a quarantine delivers suspects (batches that may have killed workers). If `bid` is a suspect, and this worker is

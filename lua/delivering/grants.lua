@@ -11,6 +11,7 @@ local lane_entry = include('delivering/lane_entry')
 local lanes = include('delivering/lanes')
 local leases = include('delivering/leases')
 local open_batches = include('delivering/open_batches')
+local shares = include('delivering/shares')
 local uids = include('store/uids')
 local grants = {}
 
@@ -113,7 +114,7 @@ function grants.take_back(call, given, worker)
   lanes.leave(call, worker)
   -- If this call began the delivery, the delivery is not stored yet, so `lanes.leave` does not end it. But the worker
   -- may have entered a share, and must leave it.
-  lanes.leave_shares(call, { worker })
+  shares.leave(call, { worker })
 end
 
 local function describe_subscribers(call, given)

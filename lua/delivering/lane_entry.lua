@@ -6,6 +6,7 @@ slow or new, or is a join may have a *probe*: the one of its jobs that is tried 
 local jobs = include('delivering/jobs')
 local join_tokens = include('flow/joins/join_tokens')
 local lanes = include('delivering/lanes')
+local shares = include('delivering/shares')
 local waiting = include('delivering/waiting')
 local lane_entry = {}
 
@@ -64,9 +65,8 @@ end
 --     subscriber's other jobs wait for the probe, so the list has at most one job of each subscriber.
 local function enter_share(call, choice, lane, share, worker, job)
   local holds_some = lane.in_flight > 0
-  if choice.kind == 'quarantine' or lanes.share_room(call, share, holds_some) > 0 then
-    redis.call('SADD', call.keys.share_workers(share), worker)
-    if call.single_workers and share == 'slow' and not holds_some then call.single_workers = call.single_workers + 1 end
+  if choice.kind == 'quarantine' or shares.room(call, share, holds_some) > 0 then
+    shares.enter(call, share, worker)
     return true
   end
   if holds_some then return make_wait(call, lane, job) end

@@ -5,7 +5,7 @@ forgotten; the scrub returns its job to the queue.
 
 These workers may have been woken for jobs that they no longer take, so this script announces jobs that are ready.
 ]]
-local lanes = include('delivering/lanes')
+local choosing = include('delivering/choosing')
 local leases = include('delivering/leases')
 
 return function(call, args)
@@ -16,6 +16,6 @@ return function(call, args)
       forgotten = forgotten + leases.forget_worker(call, worker)
     end
   end
-  if lanes.count_ready(call, q) > 0 then call.wakes[q] = true end
+  if choosing.count_ready(call, q) > 0 then call.wakes[q] = true end
   return forgotten
 end

@@ -4,8 +4,8 @@ out, they show that the subscriber hangs.
 
 The number of a lease is the time (µs) at which it was given (leases.lua), so leases tell how old deliveries are.
 ]]
-local lanes = include('delivering/lanes')
 local leases = include('delivering/leases')
+local shares = include('delivering/shares')
 local slow_deliveries = {}
 
 -- Time (µs) between two searches for slow deliveries. A search reads all leases, which takes Redis 20 µs for 64
@@ -32,7 +32,7 @@ function slow_deliveries.notice(call, slow_ms)
   -- made in this interval.
   if math.floor(leases.last(call) / LOOK_EVERY_US) >= math.floor(leases.now(call) / LOOK_EVERY_US) then return end
   for worker, token in pairs(find(call, slow_ms)) do
-    lanes.enter_slow_share(call, worker)
+    shares.enter_slow(call, worker)
     local subscriber = call.keys.subscriber(token)
     if redis.call('EXISTS', subscriber) == 1 then redis.call('HSETNX', subscriber, 'slow', 1) end
   end

@@ -15,6 +15,7 @@ local findings = include('maintenance/findings')
 local jobs = include('delivering/jobs')
 local lanes = include('delivering/lanes')
 local ruby = include('maintenance/ruby')
+local shares = include('delivering/shares')
 
 -- Returns the workers that have each job: `holders[job][worker]` tells how often the job is in the worker's list. A
 -- number above 1 means that the list is damaged.
@@ -33,7 +34,7 @@ end
 local function lists_of(call, q)
   local lists = { call.keys.jobs_instant(q) }
   if q ~= 'main' then return lists end
-  for _, share in ipairs(lanes.SHARES) do lists[#lists + 1] = call.keys.share_jobs(share) end
+  for _, share in ipairs(shares.NAMES) do lists[#lists + 1] = call.keys.share_jobs(share) end
   lists[#lists + 1] = call.keys.jobs_suspect()
   return lists
 end

@@ -4,8 +4,8 @@ sweep_workers: check and repair the records of workers that seemed wrong to the 
 lanes (the deliveries in flight of each subscriber). Returns the findings.
 
 A worker that holds a job is in the pending index of the job's queue. If the job is a delivery, the worker is also among
-those that deliver to the subscriber (its lane). A worker without a job has no lease, and is in no lane and no share
-(lanes.lua). The counter of each lane equals the number of workers in it.
+those that deliver to the subscriber (its lane). A worker without a job has no lease, and is in no lane (lanes.lua) and
+no share (shares.lua). The counter of each lane equals the number of workers in it.
 
 `worker` of a suspect is the worker's id. `bid` is the batch that the caller saw the worker deliver, if it saw one.
 ]]
@@ -13,6 +13,7 @@ local calls = include('store/calls')
 local findings = include('maintenance/findings')
 local jobs = include('delivering/jobs')
 local lanes = include('delivering/lanes')
+local shares = include('delivering/shares')
 local waiting = include('delivering/waiting')
 
 -- Returns true if the worker holds a job of the queue. If such a worker is missing from the index of workers that hold
@@ -54,7 +55,7 @@ local function check(call, worker, bid, found)
   if delivers then return end
   local had_lease = not helps and redis.call('HDEL', call.keys.leases(), worker) == 1
   local had_lane = leave_lane(call, worker)
-  local had_share = lanes.leave_shares(call, { worker }) > 0
+  local had_share = shares.leave(call, { worker }) > 0
   if had_lease or had_lane or had_share then findings.add(found, 'worker_idle', worker) end
 end
 
