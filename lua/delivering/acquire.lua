@@ -1,26 +1,26 @@
 #!lua flags=allow-oom
 --[[
-acquire: finish the jobs that workers have done, and assign ready jobs, the oldest first, to idle workers. Each worker
-gets at most one job.
+acquire: finish the jobs that workers have done, and assign ready jobs to idle workers, at most one job each.
 
-Finished jobs are deleted first, with the batches that they delivered, so that a worker gets its next job from the same
-call. An accepted batch adds health points to its subscriber, and lets a subscriber that was failing or new have more
-than one delivery in flight. If the delivery took long, the subscriber becomes slow. Nothing changes for a job that its
-worker does not hold under the given lease. When a delivery is assigned, the same call also closes its batch to new
-events and counts the attempt.
+  1. finishing.lua      deletes finished jobs, with the batches that they delivered
+  2. live_workers.lua   notes that the idle workers are alive; slow_deliveries.lua, who is slow
+  3. grants.lua         gives each idle worker a job:
+       choosing.lua       finds the next one that may run, the oldest first;
+         lane_entry.lua     asks lanes.lua and shares.lua whether it may, and lets it wait if not
+       cutting.lua        reads the events of its batch; parts.lua makes two batches of one that is too large
+  4. grants.lua         stores the leases, and who delivers to whom
+
+Finishing comes first, so that a worker gets its next job from the same call. Nothing changes for a job that its worker
+does not hold under the given lease. When a delivery is assigned, its batch is closed to new events, and the attempt is
+counted. The first attempt at a batch carries no more than max_events and max_bytes of its subscriber, but at least one
+event.
 
 If a worker already holds a job, the reply that assigned it was lost, so the worker gets the same job again. The worker
 keeps its lease unless the lease has expired: if this call was delayed, the worker may be running the job already.
 
-The first attempt at a batch carries no more than max_events and max_bytes of its subscriber, but at least one event. A
-larger batch is cut: the worker gets the first events as a new batch, and the batch with the other events is ready
-again.
-
 `kind` is the kind of the workers. Spare workers (`spare`) begin a second delivery to a subscriber only if the other
 subscribers leave enough workers. A `quarantine` is one worker in a process of its own. It gets the jobs of batches that
-may have killed workers, and no others. If a subscriber may have no more deliveries in flight, its job waits until one
-of them ends (waiting.lua). The job of a slow, new or failing subscriber or of a join may also wait because all
-subscribers of this kind together use as many workers as they may (their share, shares.lua).
+may have killed workers, and no others.
 
 The first item of the reply is MessagePack, because Node decodes it faster than separate values:
 
@@ -43,14 +43,29 @@ local leases = include('delivering/leases')
 local live_workers = include('delivering/live_workers')
 local slow_deliveries = include('delivering/slow_deliveries')
 
--- Returns a table of the jobs that these idle workers hold, by worker. An idle worker holds a job only if the reply
--- that gave it the job was lost, so the table is usually empty.
-local function held_by(call, q, workers)
+-- Finishes jobs. Returns the field `acks` of the reply: three numbers for each job.
+--   - held: 1 if the worker still held the job, otherwise 0
+--   - events: the number of events in the job's batch; 0 if the worker did not hold the job
+--   - gone: 1 if the worker did not hold the job, and the job's batch exists neither as a batch nor as a dead letter. A
+--     worker whose reply was lost repeats the call. It learns from `gone` that its first call deleted the batch
+local function finish(call, args)
+  local acks = {}
+  for i, events in ipairs(finishing.finish_all(call, args, args.finished)) do
+    local bid = args.finished[i].bid
+    local is_gone = not events and bid and redis.call('EXISTS', call.keys.batch(bid), call.keys.dead_letter(bid)) == 0
+    acks[3 * i - 2], acks[3 * i - 1], acks[3 * i] = events and 1 or 0, events or 0, is_gone and 1 or 0
+  end
+  return acks
+end
+
+-- Returns two tables by worker: the jobs that these idle workers hold, and the numbers of the leases that have not
+-- expired. An idle worker holds a job only if the reply that gave it the job was lost, so both are usually empty.
+local function held_by(call, args)
   local held, lists = {}, {}
-  for i, worker in ipairs(workers) do lists[i] = call.keys.jobs_pending(q, worker) end
-  if #lists == 0 or redis.call('EXISTS', unpack(lists)) == 0 then return held end
-  for i, worker in ipairs(workers) do held[worker] = redis.call('LINDEX', lists[i], 0) end
-  return held
+  for i, worker in ipairs(args.workers) do lists[i] = call.keys.jobs_pending(args.q, worker) end
+  if #lists == 0 or redis.call('EXISTS', unpack(lists)) == 0 then return held, {} end
+  for i, worker in ipairs(args.workers) do held[worker] = redis.call('LINDEX', lists[i], 0) end
+  return held, leases.of(call, args.workers, args.lease_ms)
 end
 
 local function serve(call, given, worker, held, lease)
@@ -62,47 +77,34 @@ local function serve(call, given, worker, held, lease)
   return true
 end
 
--- Returns the field `acks` of the reply: three numbers for each finished job.
---   - held: 1 if the worker still held the job, otherwise 0
---   - events: the number of events in the job's batch; 0 if the worker did not hold the job
---   - gone: 1 if the worker did not hold the job, and the job's batch exists neither as a batch nor as a dead letter. A
---     worker whose reply was lost repeats the call. It learns from `gone` that its first call deleted the batch
-local function acks_of(call, finished, removed)
-  local acks = {}
-  for i, events in ipairs(removed) do
-    local bid = finished[i].bid
-    local is_gone = not events and bid and redis.call('EXISTS', call.keys.batch(bid), call.keys.dead_letter(bid)) == 0
-    acks[3 * i - 2], acks[3 * i - 1], acks[3 * i] = events and 1 or 0, events or 0, is_gone and 1 or 0
-  end
-  return acks
-end
-
-return function(call, args)
-  local q, workers = args.q, args.workers
-  local removed = finishing.finish_all(call, args, args.finished)
-  -- Finished deliveries may have made jobs instant. This call does not wake other workers yet, because it may assign
-  -- all of these jobs itself. If it does not, it wakes them below.
-  local became_instant = call.wakes.main
-  call.wakes.main = nil
-  local acks = acks_of(call, args.finished, removed)
-  -- Read the leases before `note_alive` renews them. After that, an expired lease would look valid, and its worker
-  -- would not get a new one.
-  local held = held_by(call, q, workers)
-  local lease_of = next(held) and leases.of(call, workers, args.lease_ms) or {}
-  live_workers.note_alive(call, q, workers)
-  if #workers > 0 then slow_deliveries.notice(call, args.slow_ms) end
-  local choice = choosing.begin(call, args)
-  local given = grants.begin(choice, args.uid_seed)
-  for _, worker in ipairs(workers) do
+-- Gives each worker the job that it holds already, or the next one. Returns the grants (see `grants.begin`).
+local function serve_all(call, args, held, lease_of)
+  local given = grants.begin(choosing.begin(call, args), args.uid_seed)
+  for _, worker in ipairs(args.workers) do
     local is_served = calls.throw_later(call, serve, given, worker, held[worker], lease_of[worker])
     if not is_served then grants.take_back(call, given, worker) end
   end
-  choosing.put_back(call, choice)
+  choosing.put_back(call, given.choice)
+  return given
+end
+
+-- Returns the number of jobs that are still ready. If there is none, other workers are not woken for the jobs that this
+-- call has made ready: it has assigned them all itself. A quarantine assigns none of them.
+local function count_ready(call, args, choice)
+  local ready = choice.is_exhausted and 0 or choosing.count_ready(call, args.q, args.kind, choice.waiting_by_share)
+  if ready == 0 and args.kind ~= 'quarantine' then call.wakes[args.q] = nil end
+  return ready
+end
+
+return function(call, args)
+  local acks = finish(call, args)
+  -- Before `note_alive`, which renews leases: an expired one would look valid, and its worker would keep it.
+  local held, lease_of = held_by(call, args)
+  live_workers.note_alive(call, args.q, args.workers)
+  if #args.workers > 0 then slow_deliveries.notice(call, args.slow_ms) end
+  local given = serve_all(call, args, held, lease_of)
   local subscribers = grants.store(call, given)
-  local ready_jobs = choice.is_exhausted and 0 or choosing.count_ready(call, q, args.kind, choice.waiting_by_share)
-  -- Wake other workers if this call has not assigned all jobs that became instant. A call of the kind `quarantine`
-  -- assigns only jobs of suspects, which are not among them.
-  if became_instant and (ready_jobs > 0 or args.kind == 'quarantine') then call.wakes[q] = true end
+  local ready_jobs = count_ready(call, args, given.choice)
   given.reply_items[1] = cmsgpack.pack({ ready_jobs, call.now_ms, acks, subscribers, given.list })
   return given.reply_items
 end
