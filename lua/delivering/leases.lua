@@ -5,8 +5,8 @@ The number of a lease is the time (µs) at which it was given, or one more than 
 Redis's clock is set back, the numbers are *ahead* of it: later than the time that it shows. The key `leases:ahead` says
 by how much (µs) the newest number was ahead when it was given. From then on the numbers grow at half the pace of the
 clock. So they still tell roughly how old a lease is, and the clock catches up with them; then the key expires. The
-numbers of outbox entries stay ahead for good (outboxes.lua). Those of leases may not, because lists of deliveries show
-them as times.
+numbers of outbox entries stay ahead for good (outbox_numbers.lua). Those of leases may not, because lists of deliveries
+show them as times.
 ]]
 local leases = {}
 

@@ -7,8 +7,8 @@ Usually they are higher already. But if this Redis was emptied, or an old backup
 number, and `ahead`, by which numbers are later than its clock. The other partition would ignore entries with lower
 numbers.
 ]]
-local outboxes = include('publishing/outboxes')
+local outbox_numbers = include('publishing/outbox_numbers')
 
 return function(call, args)
-  return outboxes.continue_above(call, args.applied)
+  return outbox_numbers.continue_above(call, args.applied)
 end

@@ -8,8 +8,8 @@ dead workers. `jobs` has the number of returned jobs for each queue.
 
 If Redis was restarted, or another one has taken over, also closes all open batches, as the next publish would do. This
 must not wait for a publish: without one, a former master that became the master again would not notice that another
-Redis was the master meanwhile. For the same reason, the numbers of outbox entries go on a minute later (outboxes.lua)
-if there are other partitions.
+Redis was the master meanwhile. For the same reason, the numbers of outbox entries go on a minute later
+(outbox_numbers.lua) if there are other partitions.
 ]]
 local attempts = include('delivering/attempts')
 local batches = include('delivering/batches')
@@ -18,7 +18,7 @@ local jobs = include('delivering/jobs')
 local lanes = include('delivering/lanes')
 local leases = include('delivering/leases')
 local open_batches = include('delivering/open_batches')
-local outboxes = include('publishing/outboxes')
+local outbox_numbers = include('publishing/outbox_numbers')
 local waiting = include('delivering/waiting')
 
 local function dead_workers(call, lease_ms)
@@ -58,7 +58,7 @@ end
 return function(call, args)
   local keys, given_back = call.keys, {}
   calls.throw_later(call, open_batches.close_all_after_restart)
-  if args.has_others then calls.throw_later(call, outboxes.notice_other_redis) end
+  if args.has_others then calls.throw_later(call, outbox_numbers.notice_other_redis) end
   for _, q in ipairs({ 'main', 'aux' }) do
     given_back[q] = 0
     for _, worker in ipairs(redis.call('SMEMBERS', keys.jobs_pending_index(q))) do
