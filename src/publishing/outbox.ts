@@ -1,6 +1,7 @@
 import { StorageFull } from '../errors.ts';
 import type { Partition } from '../store/partition.ts';
-import { Applying, type ApplyingParts } from './applying.ts';
+import type { Partitions } from '../store/partitions.ts';
+import { Applier, type ApplierParts } from './applier.ts';
 import { type Handled, headOf, lastNumber, type OutboxHolder, readNext } from './outbox_list.ts';
 import { ReadingPace } from './reading_pace.ts';
 
@@ -12,17 +13,23 @@ import { ReadingPace } from './reading_pace.ts';
  */
 type Emptied = 'ended' | 'left' | 'lost';
 
+export interface OutboxParts extends ApplierParts {
+  /** All partitions. With ROUTEMASTER_MIN_REPLICAS, their calls resolve when that many replicas have the writes. */
+  confirmed: Partitions;
+}
+
 /**
  * Empties outboxes. An outbox is a list in one partition, its home. Each entry is work for other partitions, such as
  * events for subscribers there. The entries are applied in order, so a slow partition would hold up the others. The
  * entries for a slow partition are therefore set aside: moved to a list for this partition alone.
  */
 export class Outbox {
-  readonly #applying: Applying;
+  /** One for each partition. */
+  readonly #appliers: readonly Applier[];
   readonly #pace = new ReadingPace();
 
-  constructor(parts: ApplyingParts) {
-    this.#applying = new Applying(parts);
+  constructor({ confirmed, ...parts }: OutboxParts) {
+    this.#appliers = confirmed.all.map((partition) => new Applier(partition, parts));
   }
 
   /**
@@ -101,7 +108,7 @@ export class Outbox {
       if (behind.includes(to)) return;
       const own = its.map(({ entry }) => entry);
       try {
-        await this.#applying.apply(home, to, own, { inTime: to !== awaited });
+        await this.#applierOf(to).apply(home, own, { inTime: to !== awaited });
       } catch (error) {
         if (to === awaited) throw error;
         late.push(to);
@@ -123,11 +130,17 @@ export class Outbox {
     wait: { inTime: boolean },
   ): Promise<readonly Buffer[]> {
     try {
-      await this.#applying.apply(home, to, entries, { ...wait, alone: true });
+      await this.#applierOf(to).apply(home, entries, { ...wait, alone: true });
       return entries;
     } catch (error) {
       if (!(error instanceof StorageFull) || entries.length === 1) throw error;
       return this.#applyAside(home, to, entries.slice(0, Math.floor(entries.length / 2)), wait);
     }
+  }
+
+  #applierOf(to: number): Applier {
+    const applier = this.#appliers[to];
+    if (!applier) throw new Error(`there is no partition ${to}`);
+    return applier;
   }
 }

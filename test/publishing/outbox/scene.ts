@@ -9,8 +9,7 @@ import { DEFAULTS, subscribersIn } from '../../../harness/subscriptions.ts';
 import { Queue } from '../../../src/delivering/queue.ts';
 import { outboxJob } from '../../../src/maintenance/outbox_job.ts';
 import { promoteDue } from '../../../src/maintenance/promoting.ts';
-import type { ApplyingParts } from '../../../src/publishing/applying.ts';
-import { Outbox } from '../../../src/publishing/outbox.ts';
+import { Outbox, type OutboxParts } from '../../../src/publishing/outbox.ts';
 import { Publisher } from '../../../src/publishing/publisher.ts';
 import type { ScriptName } from '../../../src/store/contracts.ts';
 import type { Partition } from '../../../src/store/partition.ts';
@@ -114,7 +113,7 @@ export function outboxWith(run: () => Promise<never>): Outbox {
   return outboxOf({ confirmed, marks: { refresh: async () => {} } });
 }
 
-export function outboxOf(parts: Pick<ApplyingParts, 'confirmed' | 'marks'>): Outbox {
+export function outboxOf(parts: Pick<OutboxParts, 'confirmed' | 'marks'>): Outbox {
   const recorder = { published: () => {}, added: () => {} };
   return new Outbox({ ...parts, recorder, limits: PUBLISH_LIMITS, log: capturedLog().log });
 }
