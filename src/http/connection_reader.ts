@@ -5,32 +5,33 @@ import type { ReadingMode } from './reading_mode.ts';
 import type { WorkBudget } from './work_budget.ts';
 
 /**
- * The chunks of a body are called tiny if SLICE_BYTES contain more than this many chunks. Before each slice of tiny
+ * Maximum bytes that the HTTP parser gets at a time from a connection that is read in slices. One read of a socket
+ * brings up to 64 KiB. These may be 3,600 requests, and other connections would wait for all of them.
+ */
+const SLICE_BYTES = 4096;
+/**
+ * The chunks of a body are called tiny if a slice contains more than this many chunks. Before each slice of tiny
  * chunks, WorkBudget lets other work run. 50 chunks take about 0.1 ms to parse, but a slice of one-byte chunks up to
  * 1.2 ms. Chunks are counted, not timed, because during an attack a slice of larger chunks sometimes takes as long.
  */
 const MAX_CHUNKS = 50;
 /**
  * When a request has been answered, Node discards the rest of its body without calling `push`, so its chunks cannot be
- * counted. They are called tiny if SLICE_BYTES take longer than this to parse.
+ * counted. They are called tiny if a slice takes longer than this to parse.
  */
 const LONG_PARSING_MS = 0.1;
 /**
- * If one read of a socket (at most 64 KiB) brings this many chunks of a body, this looks like an attack: each chunk has
- * less than 30 bytes, and parsing them takes 3 ms. From then on, all connections are read in slices (see ReadingMode).
+ * If the parser gets this many chunks at a time, this looks like an attack: one read of a socket that is not read in
+ * slices has brought them (a slice has room for 700 chunks), each has less than 30 bytes, and parsing them takes 3 ms.
+ * From then on, all connections are read in slices (see ReadingMode).
  */
-const MAX_UNSLICED_CHUNKS = 2000;
-/**
- * Maximum bytes that the HTTP parser gets at a time. One read of a socket brings up to 64 KiB. These may be 3,600
- * requests, and other connections would wait for all of them.
- */
-const SLICE_BYTES = 4096;
-const NOTHING = Buffer.alloc(0);
+const ATTACK_CHUNKS = 2000;
 /**
  * WorkBudget gives each owner of work, such as a client, the same share of its time. All tiny chunks count as the work
  * of this one owner. So a client gets no larger share by opening many connections.
  */
 const TINY_CHUNKS = ':tiny_chunks';
+const NOTHING = Buffer.alloc(0);
 
 type Feed = (bytes: Buffer) => void;
 
@@ -46,8 +47,17 @@ interface Requests {
 }
 
 /**
- * Reads one connection. At first, Node's HTTP parser gets all bytes of a read at once. After `readInSlices`, it gets a
- * small part at a time, so that parsing can stop at a request that must wait.
+ * Reads one connection, in one of three ways:
+ *
+ *     whole ──readInSlices──▶ in slices
+ *       └────────── detach ───────┴─────▶ detached
+ *
+ * - `whole`: Node's HTTP parser gets all bytes of a read at once, and Node alone does that.
+ * - `in slices`: the bytes that arrive are *unparsed*. `goOn` gives the parser a slice of them at a time, while it may
+ *   have more (see `#mustWait`). If it must wait, the socket is paused, and the unparsed bytes go back into its buffer.
+ * - `detached`: after a CONNECT or Upgrade request, another reader reads the socket.
+ *
+ * Before a slice of tiny chunks, which take long to parse, the parser also waits for a turn of WorkBudget.
  */
 export class ConnectionReader {
   readonly #socket: ServedSocket;
@@ -58,16 +68,13 @@ export class ConnectionReader {
   readonly #take = (bytes: Buffer) => this.#arrived(bytes);
   readonly #resumed = () => this.goOn();
   readonly #forget = () => this.#mode.remove(this);
+  #way: 'whole' | 'in slices' | 'detached' = 'whole';
   #unparsed: Buffer = NOTHING;
-  #isDetached = false;
-  #isSliced = false;
-  /** True while the parser may still be busy with bytes that it got before `readInSlices` was called. */
-  #hasUnslicedBytes = false;
-  /** Number of body chunks of this connection that were parsed so far. Chunks that Node discards are not counted. */
+  /** Number of body chunks in the bytes that the parser got last. Chunks that Node discards are not counted. */
   #chunks = 0;
-  /** True if the body that is being parsed has tiny chunks, which take long to parse. */
+  /** True if the body that is being parsed has tiny chunks. */
   #hasTinyChunks = false;
-  /** Each slice of tiny chunks needs a turn of WorkBudget: first it is `awaited`, then it has `come`. */
+  /** The turn of WorkBudget that a slice of tiny chunks needs. It is over when the parser gets the slice. */
   #turn: 'none' | 'awaited' | 'come' = 'none';
 
   /** Takes over a socket that Node's server has just begun to serve. */
@@ -89,61 +96,39 @@ export class ConnectionReader {
    * starts the next read.
    */
   readInSlices(): void {
-    if (this.#isSliced) return;
-    this.#isSliced = true;
+    if (this.#way !== 'whole') return;
+    this.#way = 'in slices';
     this.#forget();
     this.#socket.off('data', this.#feed).on('data', this.#take).push('');
   }
 
   /**
    * Must be called when the headers of a request have been parsed. If the body is chunked, the connection is read in
-   * slices from now on, and the chunks are counted.
-   *
-   * The bytes that came together with the headers may still be parsed as a whole. If these bytes contain
-   * MAX_UNSLICED_CHUNKS chunks or more, this looks like an attack, and all connections are read in slices.
+   * slices from now on, and the chunks are counted. The bytes that came together with the headers may still be parsed
+   * as a whole.
    */
-  watchBody(response: ServerResponse): void {
+  watchBody({ req }: ServerResponse): void {
     this.#hasTinyChunks = false;
-    if (!isChunked(response)) return;
-    if (!this.#isSliced) {
-      this.readInSlices();
-      this.#hasUnslicedBytes = true;
-      setImmediate(() => {
-        this.#hasUnslicedBytes = false;
-      });
-    }
-    const { req } = response;
+    if (!isChunked(req)) return;
+    this.readInSlices();
     const { push } = req;
     req.push = (chunk) => {
-      if (++this.#chunks === MAX_UNSLICED_CHUNKS && this.#hasUnslicedBytes) this.#mode.slice();
+      if (++this.#chunks === ATTACK_CHUNKS) this.#mode.slice();
       return push.call(req, chunk);
     };
   }
 
   /**
-   * Gives the parser the arrived bytes, until none is left or the parser must wait. Then reads on, or pauses the
+   * Gives the parser the unparsed bytes, until none is left or the parser must wait. Then reads on, or pauses the
    * socket.
    */
   goOn(): void {
-    while (this.#unparsed.length > 0 && !this.#mustWait) {
-      if (this.#hasTinyChunks && this.#turn === 'none') void this.#awaitTurn();
-      else this.#parseSlice();
-    }
-    // After an Upgrade request, a new ConnectionReader reads the socket. If the old one paused the socket now, the new
-    // one would not resume it.
-    if (this.#isDetached) return;
+    this.#parse();
+    // If a request that was parsed just now has detached this reader, the next one reads the socket. If this one paused
+    // the socket, the next one would not resume it.
+    if (this.#way === 'detached') return;
     if (this.#mustWait) this.#putBack();
     else this.#socket.resume();
-  }
-
-  /**
-   * Pauses the socket, and puts the unparsed bytes back into the socket's buffer. If this buffer were empty when the
-   * caller ends its side of the connection, Node would treat the request as cut off.
-   */
-  #putBack(): void {
-    this.#socket.pause();
-    if (this.#unparsed.length > 0) this.#socket.unshift(this.#unparsed);
-    this.#unparsed = NOTHING;
   }
 
   /**
@@ -151,7 +136,7 @@ export class ConnectionReader {
    * must not get these, because Node may have given the parser to another connection.
    */
   detach(): Buffer {
-    this.#isDetached = true;
+    this.#way = 'detached';
     // If the caller was slow to read answers, `_paused` is true, and Node would resume the socket by itself. If Node
     // did so before the socket has a new listener, the bytes that arrive would be lost.
     this.#socket._paused = false;
@@ -160,6 +145,18 @@ export class ConnectionReader {
     const rest = this.#unparsed;
     this.#unparsed = NOTHING;
     return rest;
+  }
+
+  #arrived(bytes: Buffer): void {
+    this.#unparsed = this.#unparsed.length === 0 ? bytes : Buffer.concat([this.#unparsed, bytes]);
+    this.goOn();
+  }
+
+  #parse(): void {
+    while (this.#unparsed.length > 0 && !this.#mustWait) {
+      if (this.#hasTinyChunks && this.#turn === 'none') void this.#awaitTurn();
+      else this.#parseSlice();
+    }
   }
 
   /**
@@ -176,38 +173,49 @@ export class ConnectionReader {
     return isHeldUp || this.#turn === 'awaited' || isFull(last?.req) || destroyed || _paused === true;
   }
 
-  #arrived(bytes: Buffer): void {
-    this.#unparsed = this.#unparsed.length === 0 ? bytes : Buffer.concat([this.#unparsed, bytes]);
-    this.goOn();
+  /**
+   * Pauses the socket, and puts the unparsed bytes back into the socket's buffer. If this buffer were empty when the
+   * caller ends its side of the connection, Node would treat the request as cut off.
+   */
+  #putBack(): void {
+    this.#socket.pause();
+    if (this.#unparsed.length > 0) this.#socket.unshift(this.#unparsed);
+    this.#unparsed = NOTHING;
+  }
+
+  /** Waits for a turn of WorkBudget, and parses a slice in it. */
+  async #awaitTurn(): Promise<void> {
+    this.#turn = 'awaited';
+    await this.#budget.whenFree(TINY_CHUNKS);
+    this.#turn = 'come';
+    // The unparsed bytes are in the socket's buffer. `read` makes the socket emit them, so a slice is parsed right now,
+    // before the next `await`, and WorkBudget can measure how long that takes.
+    this.#socket.read();
+    // The turn is over even if no slice was parsed, because the parser must also wait for something else.
+    if (this.#turn === 'come') this.#turn = 'none';
   }
 
   #parseSlice(): void {
     this.#turn = 'none';
     const slice = this.#unparsed.subarray(0, SLICE_BYTES);
     this.#unparsed = slice.length === this.#unparsed.length ? NOTHING : this.#unparsed.subarray(SLICE_BYTES);
-    const [chunks, beganMs] = [this.#chunks, clock.monotonicMs()];
+    this.#chunks = 0;
+    const beganMs = clock.monotonicMs();
     this.#feed(slice);
-    const { last } = this.#requests;
-    if (!isChunked(last)) return;
-    const isLong = last?.writableFinished === true && clock.monotonicMs() - beganMs > LONG_PARSING_MS;
-    if (isLong || this.#chunks - chunks > MAX_CHUNKS) this.#hasTinyChunks = true;
+    if (this.#hadTinyChunks(clock.monotonicMs() - beganMs)) this.#hasTinyChunks = true;
   }
 
-  async #awaitTurn(): Promise<void> {
-    this.#turn = 'awaited';
-    await this.#budget.whenFree(TINY_CHUNKS);
-    this.#turn = 'come';
-    // `#putBack` has put the unparsed bytes back into the socket. `read` makes the socket emit them, so they are parsed
-    // right now, before the next `await`, and WorkBudget can measure how long that takes.
-    this.#socket.read();
-    // If there was nothing to parse, the turn is over. If there was, the next turn may be awaited already.
-    if (this.#turn === 'come') this.#turn = 'none';
-    this.goOn();
+  /** Returns true if the slice that was parsed last, in this time, has tiny chunks. */
+  #hadTinyChunks(tookMs: number): boolean {
+    const { last } = this.#requests;
+    if (!isChunked(last?.req)) return false;
+    const isDiscarded = last?.writableFinished === true;
+    return this.#chunks > MAX_CHUNKS || (isDiscarded && tookMs > LONG_PARSING_MS);
   }
 }
 
-function isChunked(response: ServerResponse | undefined): boolean {
-  return response?.req.headers['transfer-encoding'] !== undefined;
+function isChunked(request: IncomingMessage | undefined): boolean {
+  return request?.headers['transfer-encoding'] !== undefined;
 }
 
 /** True if Node's buffer for the body is full, because nobody reads the body. */
