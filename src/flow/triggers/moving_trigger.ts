@@ -14,58 +14,86 @@ import { allNames, placeOf, readAll, type TriggerName, triggerAt } from './store
  */
 const MAX_AGE_MS = 1000;
 
+/** A trigger as its old partition has it while it moves. */
+interface Moving {
+  definition: string;
+  state: Record<string, string>;
+}
+
 /**
- * Finishes the move of a trigger from one partition to another, the *home* of its new topic. The script `put_trigger`
- * has begun the move by setting the field `moving` in `from`. This function copies the trigger to the home, and then
- * removes it from `from`. A repeat is harmless, even by several processes at once. Does nothing if the trigger is gone
- * or not moving.
+ * Finishes the move of a trigger from one partition to another, the *home* of its new topic:
+ *
+ *     old partition (`from`)                    home
+ *     put_trigger sets the field `moving`
+ *                                               1. tell the time: `seenUs`
+ *     2. read the trigger
+ *                                               3. receive_trigger stores it, unless the home has removed
+ *                                                  a trigger of this name since `seenUs`
+ *     4. remove_trigger
+ *
+ * A repeat is harmless, even by several processes at once. Does nothing if the trigger is gone or not moving.
  *
  * Returns false if the home refuses the trigger because it does not know the client, otherwise true. Throws
- * StorageUnavailable if the home refuses the trigger because the copy may be outdated (`late`): the home has removed
- * this trigger meanwhile, or the calls took too long. A refused trigger stays in `from`.
+ * StorageUnavailable if the home refuses the trigger because it may be outdated: the home has removed this trigger
+ * meanwhile, or the calls took too long. A refused trigger stays in `from`.
  *
  * Calls of `confirmed` wait until replicas have a change, before the next change is made. Otherwise a failover could
  * undo `moving`, so that both partitions fire the trigger, or could lose the copy in the home.
  */
 export async function finishMove(
-  { client, name }: TriggerName,
+  trigger: TriggerName,
   from: Partition,
   partitions: Partitions,
   confirmed: Partitions,
 ): Promise<boolean> {
+  const { client, name } = trigger;
   const beganMs = clock.monotonicMs();
   const text = await from.command((redis, keys) => redis.hget(keys.triggers_of(client), name));
   if (text === null) return true;
   const topic = topicOfDefinition(text);
-  const home = partitions.ofTopic(topic);
-  // The home (the new partition) refuses the trigger if a client has removed it since `seenUs`, or if `seenUs` is too
-  // long ago. So `seenUs` is by the clock of the home, and is taken before the trigger is read.
-  const seenUs = usOf(await home.command((redis) => redis.time()));
+  const seenUs = usOf(await partitions.ofTopic(topic).command((redis) => redis.time()));
   const maxAgeMs = Math.ceil(MAX_AGE_MS + 2 * (clock.monotonicMs() - beganMs));
-  const [definition, state] = await (confirmed.all[from.index] as Partition).confirmedCommand((redis, keys) =>
+  const moving = await readMoving(trigger, confirmed.all[from.index] as Partition);
+  if (!moving || topicOfDefinition(moving.definition) !== topic) return true;
+  if (!(await store(trigger, confirmed.ofTopic(topic), moving, { seenUs, maxAgeMs }))) return false;
+  // If the trigger has another definition by now, this call does not remove it: its client may have stored a new
+  // trigger of this name.
+  await from.run('remove_trigger', { client, name, revision: revisionOf(moving.definition), isNoted: true });
+  return true;
+}
+
+/** Reads a trigger, after replicas have what was written to it. Resolves with undefined if it is gone or not moving. */
+async function readMoving({ client, name }: TriggerName, from: Partition): Promise<Moving | undefined> {
+  const [definition, state] = await from.confirmedCommand((redis, keys) =>
     Promise.all([redis.hget(keys.triggers_of(client), name), redis.hgetall(keys.trigger(client, name))]),
   );
-  const { moving } = state;
-  if (definition === null || moving === undefined || topicOfDefinition(definition) !== topic) return true;
-  const outcome = await confirmed.ofTopic(topic).run('receive_trigger', {
+  return definition !== null && state.moving !== undefined ? { definition, state } : undefined;
+}
+
+/**
+ * Stores a trigger in its home. Returns false if the home does not know the client. Throws StorageUnavailable if the
+ * home has removed the trigger since `seenUs` (by its clock), or if that is more than `maxAgeMs` ago.
+ */
+async function store(
+  { client, name }: TriggerName,
+  home: Partition,
+  { definition, state }: Moving,
+  age: { seenUs: number; maxAgeMs: number },
+): Promise<boolean> {
+  const outcome = await home.run('receive_trigger', {
+    ...age,
     client,
     name,
-    topic,
+    topic: topicOfDefinition(definition),
     definition,
-    isFixed: moving === 'fixed',
-    seenUs,
-    maxAgeMs,
+    isFixed: state.moving === 'fixed',
     state: Object.entries(state).flat(),
   });
-  if (outcome === 'client_not_found') return false;
   if (outcome === 'late') {
     const why = `the trigger was changed meanwhile, or ${home.master.name} took too long`;
     throw new StorageUnavailable(undefined, why);
   }
-  // If the trigger has another definition by now, this call does not remove it: its client may have stored a new
-  // trigger of this name.
-  await from.run('remove_trigger', { client, name, revision: revisionOf(definition), isNoted: true });
-  return true;
+  return outcome !== 'client_not_found';
 }
 
 /**
