@@ -37,20 +37,22 @@ export class Subscriptions {
   }
 
   /** Subscribes to exactly these topics. Changes nothing if there would be too many subscribers or topics. */
-  async subscribe(token: string, wanted: WantedSubscription): Promise<Reply<'subscribe'>> {
+  subscribe(token: string, wanted: WantedSubscription): Promise<Reply<'subscribe'>> {
     const partition = this.#partitions.ofSubscriber(token);
     const topics = [...new Set(wanted.topics)];
     const foreign = this.#marks.foreign(partition, topics);
-    try {
-      return await this.#subscribe(partition, token, { ...wanted, topics }, foreign);
-    } catch (error) {
-      await this.#marks.undo(partition, foreign);
-      throw error;
-    }
+    return this.#marks.correctAfter(partition, foreign, async () => {
+      const hasRoom = await this.#marks.reserve(partition, foreign, this.#limits.maxTopics, this.#outbox);
+      if (!hasRoom) return 'too_many_topics';
+      const leftTopics = await this.#marks.flushLeft(this.#outbox, token, (topic) => !topics.includes(topic));
+      const reply = await this.#store(partition, token, { ...wanted, topics }, foreign);
+      await this.#marks.refreshLeft(partition, leftTopics);
+      return reply;
+    });
   }
 
   /** `foreign` has those of the topics that live in other partitions than `partition`, the subscriber's. */
-  async #subscribe(
+  #store(
     partition: Partition,
     token: string,
     wanted: WantedSubscription,
@@ -58,9 +60,7 @@ export class Subscriptions {
   ): Promise<Reply<'subscribe'>> {
     const { topics, callback, uuid, signingKey } = wanted;
     const { laneLimit, laneLimitMax, maxTopics, maxSubscribers } = this.#limits;
-    if (!(await this.#marks.reserve(partition, foreign, maxTopics, this.#outbox))) return 'too_many_topics';
-    const leftTopics = await this.#marks.flushLeft(this.#outbox, token, (topic) => !topics.includes(topic));
-    const reply = await partition.run('subscribe', {
+    return partition.run('subscribe', {
       token,
       callback,
       uuid,
@@ -74,9 +74,6 @@ export class Subscriptions {
       maxTopics,
       maxSubscribers,
     });
-    await this.#marks.refresh(partition, foreign);
-    await this.#marks.refreshLeft(partition, leftTopics);
-    return reply;
   }
 
   /** Ends one subscription. Queued events are still delivered. */

@@ -1,5 +1,6 @@
 import { slicesOf } from '../chunks.ts';
 import { ignoreFull } from '../errors.ts';
+import type { Arguments, Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 
@@ -31,9 +32,11 @@ const TOPICS_PER_CALL = 500;
  * Sets and removes the marks of topics. Each topic is stored in one partition, its home. A mark in the home says that
  * another partition has subscribers of the topic. The home then sends the events of the topic to that partition.
  *
- * A missing mark would lose events, so a mark is set before the first subscription. A needless mark only slows
- * publishing a little. So a mark is removed only after the other partition was found to have no subscribers of the
- * topic.
+ * A missing mark would lose events, a needless one only slows publishing a little. So marks are set before
+ * subscriptions begin, and removed after they have ended:
+ *
+ *     subscriptions begin:  correctAfter( reserve ─▶ the script that begins them )
+ *     subscriptions end:    flushLeft ─▶ the script that ends them ─▶ refreshLeft
  */
 export class TopicMarks {
   readonly #partitions: Partitions;
@@ -48,9 +51,32 @@ export class TopicMarks {
   }
 
   /**
-   * Called before a subscriber in `partition` subscribes to topics of other partitions. Creates missing topics, and
-   * sets their marks for `partition`. Returns false, and leaves no new mark, if there would be too many topics. Call
-   * `refresh` after subscribing, or `undo` after an error.
+   * Runs `change`, which begins subscriptions in `partition` to topics of other partitions. Then corrects the marks of
+   * these topics, also if the change was refused.
+   *
+   * If the change fails, corrects the marks in those homes that can be reached, and throws its error. Otherwise topics
+   * that the change has created would stay until the next sweep, and a client whose calls fail could use up the maximum
+   * number of topics.
+   */
+  async correctAfter<T>(
+    partition: Partition,
+    topics: readonly string[],
+    change: () => Promise<T>,
+  ): Promise<T> {
+    try {
+      const result = await change();
+      await this.refresh(partition, topics);
+      return result;
+    } catch (error) {
+      const homes = [...this.#byHome(partition, topics)];
+      await Promise.allSettled(homes.map(([home, names]) => refreshIn(home, partition, names)));
+      throw error;
+    }
+  }
+
+  /**
+   * Marks topics of other partitions, to which a subscriber in `partition` is about to subscribe. Creates missing
+   * topics. Returns false if there would be too many topics; some may be marked already.
    *
    * One of the topics may have been deleted just before. The deletion may still wait in the outbox of the topic's home,
    * and would end the new subscription later. So `outbox` carries out the deletion in `partition` first. Joins need no
@@ -63,19 +89,11 @@ export class TopicMarks {
     outbox?: Flushing,
   ): Promise<boolean> {
     for (const [home, names] of this.#byHome(partition, topics)) {
-      const counts = await countSubscribers(partition, names);
-      const marks = names.map((topic, index) => ({ topic, subscribers: (counts[index] ?? 0) + 1 }));
-      const marked = await home.run('mark_topics', {
-        partition: String(partition.index),
-        maxTopics,
-        topics: marks,
-      });
-      if (marked === 'too_many_topics') {
-        // In other homes, the loop may already have set marks for a subscription that now fails. Corrects these marks.
-        await this.refresh(partition, topics);
-        return false;
-      }
-      if (marked === 'ends_wait') await outbox?.flush(home, partition);
+      const subscribers = await countSubscribers(partition, names);
+      const marks = names.map((topic, index) => ({ topic, subscribers: (subscribers[index] ?? 0) + 1 }));
+      const outcome = await setMarks(home, partition, marks, maxTopics);
+      if (outcome === 'too_many_topics') return false;
+      if (outcome === 'ends_wait') await outbox?.flush(home, partition);
     }
     return true;
   }
@@ -115,16 +133,6 @@ export class TopicMarks {
       await refreshIn(home, partition, names).catch(ignoreFull);
   }
 
-  /**
-   * Does the same as `refresh`, after a call has failed that began with `reserve`. Otherwise topics that the call has
-   * created would stay until the next sweep, and a client whose calls fail could use up the maximum number of topics.
-   * Leaves out homes that fail. Never rejects.
-   */
-  async undo(partition: Partition, topics: readonly string[]): Promise<void> {
-    const homes = [...this.#byHome(partition, topics)];
-    await Promise.allSettled(homes.map(([home, names]) => refreshIn(home, partition, names)));
-  }
-
   /** Yields the topics of each home, at most TOPICS_PER_CALL at a time. */
   *#byHome(partition: Partition, topics: readonly string[]): Generator<[Partition, string[]]> {
     const foreign = this.foreign(partition, topics);
@@ -138,22 +146,30 @@ async function refreshIn(home: Partition, partition: Partition, names: readonly 
   // new time. So `unmark_topics` removes only marks that still have the time that is read here.
   const marks = await readMarks(home, names, partition.index);
   const counts = await countSubscribers(partition, names);
-  // A mark is set again even if its number is right, so that it has a new time. Another process may have found 0
-  // subscribers just before. That process then does not remove the mark, because it removes only marks with the old
-  // time.
-  const there = names.flatMap((topic, index) => {
-    const subscribers = counts[index] ?? 0;
-    return subscribers > 0 ? { topic, subscribers } : [];
-  });
   const gone = names.flatMap((topic, index) => {
     const mark = marks[index];
     return mark && counts[index] === 0 ? { topic, markedUs: mark.markedUs } : [];
   });
-  const to = { partition: String(partition.index) };
+  const there = names.flatMap((topic, index) => {
+    const subscribers = counts[index] ?? 0;
+    return subscribers > 0 ? { topic, subscribers } : [];
+  });
   // Marks are removed first, because that needs no memory.
-  if (gone.length > 0) await home.run('unmark_topics', { ...to, topics: gone });
-  if (there.length > 0)
-    await home.run('mark_topics', { ...to, maxTopics: Number.MAX_SAFE_INTEGER, topics: there });
+  if (gone.length > 0) await home.run('unmark_topics', { partition: String(partition.index), topics: gone });
+  // A mark is set again even if its number is right, so that it has a new time. Another process may have found 0
+  // subscribers just before. That process then does not remove the mark, because it removes only marks with the old
+  // time.
+  if (there.length > 0) await setMarks(home, partition, there);
+}
+
+/** Sets marks of topics of the partition `home` for `partition`, unless there would be more than `maxTopics` topics. */
+function setMarks(
+  home: Partition,
+  partition: Partition,
+  topics: Arguments<'mark_topics'>['topics'],
+  maxTopics = Number.MAX_SAFE_INTEGER,
+): Promise<Reply<'mark_topics'>> {
+  return home.run('mark_topics', { partition: String(partition.index), maxTopics, topics });
 }
 
 interface Mark {

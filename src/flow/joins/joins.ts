@@ -54,16 +54,12 @@ export class Joins {
       outletsHere: outlets.filter(isHere),
       foreignSources,
     };
-    try {
+    return this.#marks.correctAfter(partition, foreignSources, async () => {
       const refusal = await this.#prepare(partition, putting);
       const reply = refusal ?? (await partition.run('put_join', { ...putting, judgesOnly: false }));
-      await this.#marks.refresh(partition, foreignSources);
       await this.#marks.refreshLeft(partition, before);
       return reply;
-    } catch (error) {
-      await this.#marks.undo(partition, foreignSources);
-      throw error;
-    }
+    });
   }
 
   #sourcesOf(partition: Partition, token: string): Promise<string[]> {
