@@ -21,9 +21,9 @@ export function withoutToken(job: Job | undefined): Job | undefined {
 }
 
 /**
- * The states of a bulk operation on dead letters. Each partition stores the state of its own part, and `bulkState`
- * derives the state of the whole from them. A `counted` operation waits until the client (or root) that began it
- * confirms or cancels it.
+ * The states of a bulk operation on dead letters, which is made of one part in each partition that may have such
+ * letters. Each part has a state, and `bulkState` derives the state of the whole. A `counted` operation waits until the
+ * client (or root) that began it confirms or cancels it.
  */
 const BULK_STATES = ['counting', 'counted', 'running', 'cancelled', 'ended'] as const;
 type BulkState = (typeof BULK_STATES)[number];
@@ -111,11 +111,10 @@ export class Bulks {
     const parts = await this.#parts(owner);
     const [part] = parts;
     if (!part) return undefined;
-    // An operation for all subscribers has a part in each partition. A part is missing if it has expired, or if another
-    // operation that began at the same moment has replaced it. For an operation for some subscribers, it is not known
-    // how many parts there were, so none counts as missing.
-    const isWhole = part.tokens !== undefined || parts.length === this.#partitions.all.length;
-    return { ...parts.reduce(together), state: bulkState(parts, isWhole) };
+    // An operation for all subscribers began in all partitions. In which partitions one for some subscribers began is
+    // not stored, so none of its parts is known to be missing.
+    const known = part.tokens ? parts.length : this.#partitions.all.length;
+    return { ...parts.reduce(together), state: bulkState(parts, parts.length < known) };
   }
 
   /**
@@ -186,17 +185,18 @@ export function readBulk(record: Record<string, string>): Bulk | undefined {
 }
 
 /**
- * Returns the state of a bulk operation: the first of BULK_STATES that at least one of its parts has. But returns
- * `cancelled` in two cases:
- * - A part is cancelled, and none is running. Perhaps the cancellation has not reached all partitions.
- * - A part is missing, and none is running or has ended. If such an operation were confirmed, it would silently leave
- *   out dead letters.
+ * Returns the state of a bulk operation: the first of BULK_STATES that a part has. So it is `counted` until all parts
+ * run, and can be confirmed again if a confirmation has not reached all partitions.
+ *
+ * Unless a part is running, the operation is `cancelled` if a part is, because others may not have been reached yet.
+ * The same is true if a part is missing, because another operation that began at the same moment has replaced it: if
+ * this one were confirmed, it would silently leave out dead letters. But parts that are missing when others have ended
+ * have ended too, and expired.
  */
-function bulkState(parts: readonly Bulk[], isWhole: boolean): BulkState {
+function bulkState(parts: readonly Bulk[], isPartMissing: boolean): BulkState {
   const has = (wanted: BulkState) => parts.some(({ state }) => state === wanted);
-  if (!isWhole && !has('running') && !has('ended')) return 'cancelled';
-  if (has('cancelled') && !has('running')) return 'cancelled';
-  return BULK_STATES.find(has) as BulkState;
+  const isCancelled = has('cancelled') || (isPartMissing && !has('ended'));
+  return isCancelled && !has('running') ? 'cancelled' : (BULK_STATES.find(has) as BulkState);
 }
 
 function together(one: Bulk, other: Bulk): Bulk {
