@@ -86,9 +86,24 @@ local function leave_to_quarantine(call, choice, job, bid)
   return true
 end
 
--- Gives the worker the next job that can run. Returns the job, and for a delivery also the UID of the batch and the
--- first items of its list. Returns nothing if no job can run, or after MAX_PASSED_OVER skipped jobs. A job leaves its
--- list before it is tried. So if `lane_entry.enter` throws, the job is in no list until the sweep puts it back.
+-- Tries a job, which has left its list. Returns true if the worker may run it now, and for a delivery also the UID of
+-- the batch and the first items of its list. Otherwise puts the job where it must wait, or deletes it if its batch is
+-- gone, and returns false.
+local function try(call, choice, worker, job)
+  local bid = jobs.batch_of(job)
+  if not bid then return true end
+  local start = choosing.start_of(call, bid) or start_of_stray(call, bid)
+  if not start then
+    redis.call('SREM', call.keys.jobs_index(choice.q), job)
+    return false
+  end
+  if leave_to_quarantine(call, choice, job, bid) then return false end
+  return lane_entry.enter(call, choice, worker, job, start[1]), bid, start
+end
+
+-- Gives the worker the next job that can run. Returns the job, and for a delivery the batch and its first items.
+-- Returns nothing if no job can run, or after MAX_PASSED_OVER skipped jobs. If `try` throws, the job is in no list
+-- until the sweep puts it back.
 function choosing.take_next(call, choice, worker)
   while choice.passed_over < MAX_PASSED_OVER do
     local job = next_job(call, choice)
@@ -96,11 +111,7 @@ function choosing.take_next(call, choice, worker)
       choice.is_exhausted = true
       return
     end
-    local bid = jobs.batch_of(job)
-    local start = bid and (choosing.start_of(call, bid) or start_of_stray(call, bid))
-    if bid and not start then redis.call('SREM', call.keys.jobs_index(choice.q), job) end
-    local can_run = not bid or start and not leave_to_quarantine(call, choice, job, bid)
-      and lane_entry.enter(call, choice, worker, job, start[1])
+    local can_run, bid, start = try(call, choice, worker, job)
     if can_run then
       redis.call('LPUSH', call.keys.jobs_pending(choice.q, worker), job)
       return job, bid, start

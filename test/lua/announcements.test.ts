@@ -41,6 +41,21 @@ describe('main is announced', () => {
     await bus.acquire(['w1']);
     assert.deepEqual(await announced(() => bus.scrub(-1)), ['main']);
   });
+
+  test('by an acquire that cuts a batch, unless it assigns the rest too', async () => {
+    for (const [seed, workers, channels] of [
+      ['a', ['w1'], ['main']],
+      ['b', ['w2', 'w3', 'w4'], []],
+    ] as const) {
+      await bus.subscribe('alice', { max: 100 });
+      await bus.publish(seed, 'widgets', ['e1', 'e2']);
+      await bus.subscribe('alice', { max: 1 });
+      await bus.ripen(`${seed}1`);
+      const acquire = () => bus.acquire([...workers], { seed: `${seed}cut` });
+      assert.deepEqual(await announced(acquire), channels);
+      await bus.acquire(['w5']);
+    }
+  });
 });
 
 test('aux is announced when a job is put, and not when the queue had it', async () => {
