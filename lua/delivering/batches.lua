@@ -17,7 +17,7 @@ function batches.read_header(list)
   if token ~= '' then return token, created_ms, attempts end
 end
 
--- Returns the number of events in the batch `bid`, which must exist.
+-- Returns the number of events in the batch `bid`: less than 0 if it does not exist.
 function batches.count_events(call, bid)
   return redis.call('LLEN', call.keys.batch(bid)) - batches.HEADER
 end

@@ -1,9 +1,11 @@
 --[[
-Finishing: deletes the jobs that workers have finished, and the batches that these jobs delivered.
+Finishing: deletes the jobs that workers have finished, and the batches that these jobs delivered. A batch is finished
+when it was accepted, or when its subscriber has left. Only accepted ones have a `record`.
 
-Each job is first taken from its worker. The batches of one script call are of few subscribers, so each subscriber's
-changes are summed up, and written once. A batch is finished when it was accepted, or when its subscriber has left. Only
-accepted ones have a `record`.
+  take_all   takes each job from its worker, and sums up what its batch changes by subscriber: the batches of one script
+             call are of few subscribers, so each subscriber is written once
+  write      deletes jobs and batches, ends the deliveries, updates each subscriber, and then lets jobs that waited for
+             these deliveries go on
 ]]
 local batches = include('delivering/batches')
 local calls = include('store/calls')
@@ -16,9 +18,9 @@ local subscribers = include('delivering/subscribers')
 local waiting = include('delivering/waiting')
 local finishing = {}
 
--- Adds a finished batch to the table of its subscriber. This table has the UIDs of the finished batches, the sums of
--- their events and health points, and the records (UID, record, …) of the accepted ones for the delivery log.
-local function add(call, taken, token, each, events)
+-- Adds a finished batch to the sums of its subscriber: the UIDs of the finished batches, the sums of their events and
+-- health points, and the records (UID, record, …) of the accepted ones for the delivery log.
+local function sum_up(call, taken, token, each, events)
   local sum = taken.by_token[token] or { events = 0, heal = 0, bids = {}, records = {} }
   taken.by_token[token] = sum
   sum.events = sum.events + events
@@ -38,6 +40,19 @@ local function add_drop(call, drops, bid, token, events)
   delivery_log.add_drop(call, drops, bid, about)
 end
 
+-- Adds the batch of a job to `taken`. Returns the number of its events, or 0 if the batch no longer exists.
+local function take_batch(call, args, each, delivers_to, taken)
+  taken.bids[#taken.bids + 1] = each.bid
+  local batch = call.keys.batch(each.bid)
+  local token, events = delivers_to or redis.call('LINDEX', batch, 0), batches.count_events(call, each.bid)
+  local exists = token and events >= 0
+  if not exists then return 0 end
+  taken.lists[#taken.lists + 1] = batch
+  sum_up(call, taken, token, each, events)
+  if not each.record and args.delivery_log > 0 then add_drop(call, taken.drops, each.bid, token, events) end
+  return events
+end
+
 -- Takes one job from its worker, and adds the job and its batch to `taken`. Returns the number of events in the batch
 -- (0 if there is no batch), or nothing if the worker does not hold the job. `delivers_to` is the token of the worker's
 -- subscriber, or false if no token is stored for the worker.
@@ -46,17 +61,7 @@ local function take(call, args, each, delivers_to, lease_of, taken)
   taken.workers[#taken.workers + 1] = each.worker
   taken.tokens[#taken.tokens + 1] = delivers_to
   taken.jobs[#taken.jobs + 1] = each.job
-  if not each.bid then return 0 end
-  taken.bids[#taken.bids + 1] = each.bid
-  local batch = call.keys.batch(each.bid)
-  local token = delivers_to or redis.call('LINDEX', batch, 0)
-  local events = redis.call('LLEN', batch) - batches.HEADER
-  -- The batch no longer exists.
-  if not token or events < 0 then return 0 end
-  taken.lists[#taken.lists + 1] = batch
-  add(call, taken, token, each, events)
-  if not each.record and args.delivery_log > 0 then add_drop(call, taken.drops, each.bid, token, events) end
-  return events
+  return each.bid and take_batch(call, args, each, delivers_to, taken) or 0
 end
 
 -- Takes the jobs from those workers that still hold them under the given lease. Returns two tables. The first has, for
@@ -66,7 +71,7 @@ end
 --   jobs      their jobs
 --   bids      the UIDs of the batches, even of those that no longer exist
 --   lists     the Redis keys of the batches that exist
---   by_token  a table for each subscriber (see `add`)
+--   by_token  the sums of each subscriber (see `sum_up`)
 --   drops     the records of batches whose subscriber had left
 --   closed    for each batch: the time (ms) at which it was closed to new events
 local function take_all(call, args, finished)
