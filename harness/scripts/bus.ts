@@ -90,7 +90,7 @@ export class Bus extends WorkerCalls {
       publications: publications.map(([topic, client, events, key]) => ({ topic, client, ...key, events })),
     });
     const added: Record<string, number> = {};
-    for (const [token, events] of reply.addedByTopic.flatMap(addedBySubscriber))
+    for (const [token, events] of reply.published.flatMap(addedBySubscriber))
       added[token] = (added[token] ?? 0) + events;
     // For each publication the number of subscribers that got it, or the reason of its refusal.
     const accepted = reply.outcomes.map((outcome, index) =>

@@ -34,7 +34,7 @@ local storing = include('publishing/storing')
 local topics = include('subscribing/topics')
 
 local function add(call, state, topic, events)
-  local bytes = intake.add_texts(call, state.intake_state, topic, events)
+  local bytes = intake.add(call, state.intake_state, topic, events)
   state.copies = state.copies + copies.of(#events, bytes, #topic.subscribers)
 end
 

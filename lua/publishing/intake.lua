@@ -119,14 +119,16 @@ function intake.end_run(intake_state)
   intake_state.current_run = nil
 end
 
--- Adds events that the subscribers of a topic will get when storing.lua stores them. The caller must not use the list
--- `events` any more, because later calls of this function may append to it.
+-- Adds events that the subscribers of a topic will get when storing.lua stores them. Returns the bytes of these events.
+-- The caller must not use the list `events` any more, because later calls of this function may append to it.
 function intake.add(call, intake_state, topic, events)
   if not topic.subscribers then
     topic.subscribers = redis.call('SMEMBERS', call.keys.topic_subscribers(topic.name))
     intake_state.accepted[#intake_state.accepted + 1] = topic
   end
-  topic.events = topic.events + #events
+  local bytes = 0
+  for _, event in ipairs(events) do bytes = bytes + #event end
+  topic.events, topic.bytes = topic.events + #events, topic.bytes + bytes
   if intake_state.current_run and intake_state.run_topic == topic then
     append(intake_state.current_run, events)
   else
@@ -134,14 +136,6 @@ function intake.add(call, intake_state, topic, events)
     intake_state.current_run = events
     intake_state.run_topic = topic
   end
-end
-
--- Does the same as `intake.add`, and adds the size (bytes) of the events to `topic.bytes`. Returns this size.
-function intake.add_texts(call, intake_state, topic, texts)
-  local bytes = 0
-  for _, text in ipairs(texts) do bytes = bytes + #text end
-  topic.bytes = topic.bytes + bytes
-  intake.add(call, intake_state, topic, texts)
   return bytes
 end
 
@@ -194,15 +188,6 @@ end
 -- Returns the number of subscribers of a topic in all partitions. `intake.add` must have been called for the topic.
 function intake.count_subscribers(topic)
   return #topic.subscribers + elsewhere.count(topic.elsewhere)
-end
-
--- Accepts or refuses a publication as a whole. Returns the outcome, and the number of subscribers that get the events.
-function intake.take(call, intake_state, publication)
-  local refusal = intake.judge(call, intake_state, publication)
-  if refusal then return refusal, 0 end
-  local topic = intake.accept(call, intake_state, publication)
-  intake.add(call, intake_state, topic, publication.events)
-  return 'accepted', intake.count_subscribers(topic)
 end
 
 -- Stores the idempotency keys of the accepted publications. This must be the last step of a script: if an earlier step

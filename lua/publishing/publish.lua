@@ -16,7 +16,7 @@ new batch and its job are created in the same step, so every batch has a job. Th
 has its batches strictly in the order in which they were opened.
 
 For each publication, the reply has its outcome and its number of subscribers, which is 0 unless it was accepted.
-`added_by_topic` has one entry for each topic of an accepted publication (storing.lua).
+`published` has one entry for each topic of an accepted publication (storing.lua).
 ]]
 local intake = include('publishing/intake')
 local storing = include('publishing/storing')
@@ -24,9 +24,15 @@ local storing = include('publishing/storing')
 return function(call, args)
   local intake_state, outcomes, subscribers = intake.begin(args), {}, {}
   for i, publication in ipairs(args.publications) do
-    outcomes[i], subscribers[i] = intake.take(call, intake_state, publication)
+    local refusal = intake.judge(call, intake_state, publication)
+    outcomes[i], subscribers[i] = refusal or 'accepted', 0
+    if not refusal then
+      local topic = intake.accept(call, intake_state, publication)
+      intake.add(call, intake_state, topic, publication.events)
+      subscribers[i] = intake.count_subscribers(topic)
+    end
   end
   storing.store(call, args.uid_seed, intake_state)
   if not call.failure then intake.remember(call, intake_state) end
-  return { outcomes = outcomes, subscribers = subscribers, added_by_topic = storing.published(intake_state) }
+  return { outcomes = outcomes, subscribers = subscribers, published = storing.published(intake_state) }
 end

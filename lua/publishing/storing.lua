@@ -110,7 +110,7 @@ function storing.store(call, uid_seed, intake_state)
 end
 
 -- Returns, for each topic that got events:
---   events, bytes  the number of these events, and their bytes (right only if `intake.add_texts` has added them)
+--   events, bytes  the number of these events, and their bytes
 --   subscribers    the topic's subscribers in this partition, a token on each line, which costs Redis less than a list
 --   is_foreign     true if the topic lives in another partition
 function storing.published(intake_state)

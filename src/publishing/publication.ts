@@ -48,7 +48,7 @@ export interface PublishRecorder {
 export function addedBySubscriber({
   events,
   subscribers,
-}: Reply<'publish'>['addedByTopic'][number]): [subscriber: string, events: number][] {
+}: Pick<Received<typeof PUBLISHED>, 'events' | 'subscribers'>): [subscriber: string, events: number][] {
   return subscribers === '' ? [] : subscribers.split('\n').map((token) => [token, events]);
 }
 

@@ -3,7 +3,7 @@ import type { Arguments } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 import { bytesOf } from './copies.ts';
 import { BYTES_PER_EVENT, groupCommit, type PublishingParts } from './group_commit.ts';
-import { addedBySubscriber, type Outcome, type Publication } from './publication.ts';
+import { countPublished, type Outcome, type Publication } from './publication.ts';
 
 /** A publication and the sum of its events' bytes, which is computed only once. */
 type Measured = Publication & { bytes: number };
@@ -45,7 +45,7 @@ export class Publisher {
     const { limits, onAccepted, copies, recorder } = this.#parts;
     const { idempotencyWindowMs, maxTopics, maxClientTopics, maxClientKeys, maxOutboxBytes } = limits;
     const runs = runsOf(group);
-    const { outcomes, subscribers, addedByTopic } = await partition.run('publish', {
+    const { outcomes, subscribers, published } = await partition.run('publish', {
       uidSeed: uidSeed(),
       idempotencyWindowMs,
       maxTopics,
@@ -59,12 +59,10 @@ export class Publisher {
       for (const publication of outcome === 'accepted' ? run : []) {
         onAccepted(publication);
         copies.note(publication.topic, subscribers[index] ?? 0);
-        recorder.published(publication.topic, publication.events.length, publication.bytes);
       }
       return run.map(() => outcome);
     });
-    for (const [subscriber, events] of addedByTopic.flatMap(addedBySubscriber))
-      recorder.added(subscriber, events);
+    countPublished(recorder, published);
     return results;
   }
 }

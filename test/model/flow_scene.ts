@@ -377,8 +377,8 @@ export class FlowScene {
     await this.#check('fail over');
   }
 
-  #note(addedByTopic: Reply<'publish'>['addedByTopic']): void {
-    for (const [token, events] of addedByTopic.flatMap(addedBySubscriber)) this.#add(token, events);
+  #note(published: Reply<'publish'>['published']): void {
+    for (const [token, events] of published.flatMap(addedBySubscriber)) this.#add(token, events);
   }
 
   #add(token: string, events: number): void {

@@ -99,7 +99,7 @@ local function accept(call, intake_state, publication, due_events, to_delay)
   local topic = intake.accept(call, intake_state, publication)
   local subscribers = 0
   if #due_events > 0 then
-    intake.add_texts(call, intake_state, topic, due_events)
+    intake.add(call, intake_state, topic, due_events)
     subscribers = intake.count_subscribers(topic)
   end
   if #to_delay > 0 then topic.to_delay = topic.to_delay or { ids = {} } end

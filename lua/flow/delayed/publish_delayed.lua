@@ -139,7 +139,7 @@ local function take_events(call, progress, client, following)
     due_topics.go_on(call, progress.intake_state, client)
   until client.next_topic ~= topic or following and is_before(following, client)
     or progress.work >= progress.max_work
-  if #texts > 0 then intake.add_texts(call, progress.intake_state, topic.intake_topic, texts) end
+  if #texts > 0 then intake.add(call, progress.intake_state, topic.intake_topic, texts) end
 end
 
 -- Takes due events until the budget of work is spent. Returns true if due events are left.

@@ -163,7 +163,7 @@ local function add(call, work, to)
     local about = { work.args.client, work.args.token, to.texts }
     outboxes.add(work.intake_state.outgoing, to.home, 'publish', to.topic, about)
   elseif to.accepted then
-    intake.add_texts(call, work.intake_state, to.accepted, to.texts)
+    intake.add(call, work.intake_state, to.accepted, to.texts)
   end
 end
 

@@ -88,7 +88,7 @@ local function publish(call, progress, firing, trigger, publication)
   local work = work_of(trigger, subscribers)
   local count = math.min(#firing.times, math.max(1, math.floor(progress.left / work)))
   local texts = texts_of(trigger, firing.name, firing.times, count)
-  local bytes = intake.add_texts(call, progress.intake_state, topic, texts)
+  local bytes = intake.add(call, progress.intake_state, topic, texts)
   progress.left = progress.left - count * work - (is_first and subscribers * WORK_OF_SUBSCRIBER or 0)
   rates.take(call, progress.rates, firing.client, count, bytes)
   progress.spent[#progress.spent + 1] = { client = firing.client, events = count, bytes = bytes }

@@ -29,7 +29,7 @@ export const publishingContracts = {
     reply: {
       outcomes: [OUTCOMES],
       subscribers: ['number'],
-      addedByTopic: [{ events: 'number', subscribers: 'text' }],
+      published: [PUBLISHED],
     },
   },
   send_test: {
