@@ -20,7 +20,7 @@ import {
   route,
 } from '../routing/route.ts';
 import { NAMED, oneOf } from '../routing/schemas.ts';
-import { SharedReading } from '../routing/shared_reading.ts';
+import { sharingNext } from '../sharing.ts';
 import { SUBSCRIBER_SORTS, SUBSCRIBER_STATES } from './ranking.ts';
 import { sortedListing } from './sorted_listing.ts';
 import type { Subscribers } from './subscriber.ts';
@@ -91,10 +91,10 @@ export function subscribersApi(parts: SubscribersParts): Route[] {
     });
   };
 
-  const everybody = new SharedReading(() => subscribers.list());
-  const tokens = new SharedReading(() => subscribers.tokens());
+  const everybody = sharingNext(() => subscribers.list());
+  const tokens = sharingNext(() => subscribers.tokens());
 
-  const sorted = sortedListing(parts, () => tokens.get());
+  const sorted = sortedListing(parts, tokens);
 
   const listing = {
     query: QUERY,
@@ -109,11 +109,11 @@ export function subscribersApi(parts: SubscribersParts): Route[] {
       const seesAll = own === undefined || dialect.listsOthers;
       const page = await pages.cut(
         call,
-        async () => (seesAll ? tokens.get() : [own]),
+        async () => (seesAll ? tokens() : [own]),
         (token) => token,
       );
       const read = page?.entries ?? (seesAll ? undefined : [own]);
-      const list = await (read ? subscribers.read(read) : everybody.get());
+      const list = await (read ? subscribers.read(read) : everybody());
       return listed(list, (slice) => subscribersFor(call.caller, slice), page);
     },
   } as const;
@@ -128,7 +128,7 @@ export function subscribersApi(parts: SubscribersParts): Route[] {
         if (caller.role === 'client' && caller.token !== params.token)
           throw new BusError('forbidden', 'only root and viewers see other subscribers than yourself');
         const { token = '', priceInCalls } = await publicNames.tokenGiven(caller, params.token, () =>
-          tokens.get(),
+          tokens(),
         );
         const [report] = await subscribers.read([token]);
         if (!report) throw subscriberNotFound();

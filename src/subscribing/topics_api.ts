@@ -12,8 +12,8 @@ import { PAGE_FIELDS, type Pages } from '../routing/paging.ts';
 import { parameters, sought } from '../routing/query.ts';
 import { ALL, BOTH, type Input, NO_CONTENT, NOTHING, ok, ROOT, type Route, route } from '../routing/route.ts';
 import { oneOf } from '../routing/schemas.ts';
-import { SharedReading } from '../routing/shared_reading.ts';
 import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/topic_name.ts';
+import { sharingNext } from '../sharing.ts';
 import { ownSubscribers } from './asked_subscribers.ts';
 import { sortedTopics, TOPIC_SORTS } from './sorted_topics.ts';
 import { type GiveLimits, TOPIC, type Topic, type Topics } from './topic.ts';
@@ -74,7 +74,7 @@ export function topicsApi(parts: TopicsParts): Route[] {
   const { topics, limits, pages, publicNames, clients, log } = parts;
   const notFound = (name: string) => new BusError('topic_not_found', `there is no topic ${name}`);
 
-  const listing = new SharedReading(() => topics.list());
+  const listing = sharingNext(() => topics.list());
   const sorted = sortedTopics(parts);
 
   /** Only root and the publisher itself see the token of the publisher, which can be a credential. */
@@ -111,7 +111,7 @@ export function topicsApi(parts: TopicsParts): Route[] {
         const all = () => topics.names();
         const matches = text ? (name: string) => name.includes(text) : undefined;
         const page = await pages.cut(call, all, (name) => name, { isSorted: true, matches });
-        const list = await (page ? topics.read(page.entries) : listing.get());
+        const list = await (page ? topics.read(page.entries) : listing());
         return listed(list, (slice) => topicsFor(call.caller, slice), page);
       },
     }),

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { describe, test } from 'node:test';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Api, basic, problemIn } from '../../../harness/http/api.ts';
 import { until } from '../../../harness/until.ts';
-import { SharedReading } from '../../../src/routing/shared_reading.ts';
+import { sharingNext } from '../../../src/sharing.ts';
 
 const EVENT = '{"type":"noop","url":"https://app.example.com/1"}';
 
@@ -185,15 +186,19 @@ describe('with a router in front', () => {
 describe('a shared reading', () => {
   test('is one at a time, and nobody gets what was read before it asked', async () => {
     const ends: ((value: number) => void)[] = [];
-    const shared = new SharedReading(() => new Promise<number>((resolve) => ends.push(resolve)));
-    const first = shared.get();
-    const during = [shared.get(), shared.get(), shared.get()];
+    const shared = sharingNext(() => new Promise<number>((resolve) => ends.push(resolve)));
+    const first = shared();
+    await nextTurn();
+    const during = [shared(), shared(), shared()];
+    await nextTurn();
     assert.equal(ends.length, 1);
     ends[0]?.(1);
     assert.equal(await first, 1);
-    const later = shared.get();
+    await nextTurn();
+    const later = shared();
     ends[1]?.(2);
     assert.deepEqual(await Promise.all(during), [2, 2, 2]);
+    await nextTurn();
     ends[2]?.(3);
     assert.equal(await later, 3);
     assert.equal(ends.length, 3);
@@ -201,13 +206,12 @@ describe('a shared reading', () => {
 
   test('that fails is begun anew', async () => {
     let readings = 0;
-    const shared = new SharedReading(async () => {
+    const shared = sharingNext(async () => {
       if (++readings === 1) throw new Error('away');
       return readings;
     });
-    const [first, second] = [shared.get(), shared.get()];
-    await assert.rejects(first, /away/);
-    assert.equal(await second, 2);
-    assert.equal(await shared.get(), 3);
+    await assert.rejects(shared(), /away/);
+    assert.equal(await shared(), 2);
+    assert.equal(await shared(), 3);
   });
 });
