@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import { clock } from '../clock.ts';
 import { BusError } from '../errors.ts';
-import { BYTES_PER_COPY, MAX_COPIES } from '../store/copies.ts';
+import { BYTES_PER_COPY } from '../store/copies.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { marksIn } from '../subscribing/topic_marks.ts';
 import { sumOf } from '../sum.ts';
@@ -15,7 +15,7 @@ const COPIES_PER_EVENT = 50;
  * Maximum copies (events × subscribers) of one publication. Without this limit, a publication of 5 MB for 250
  * subscribers made a Redis with a limit of 256 MB grow to 1.2 GB.
  */
-const MAX_OF_PUBLICATION = MAX_COPIES.publication;
+const MAX_OF_PUBLICATION = 200_000;
 /**
  * A count of a topic's subscribers is fresh for this long. If the count is older, the subscribers are counted again
  * before a publication of many events is checked.
