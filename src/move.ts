@@ -1,8 +1,7 @@
 import { parseArgs } from 'node:util';
 import { readConfig } from './config.ts';
 import { createLog, reasonOf } from './log.ts';
-import { deleteMoved } from './moving/deleting.ts';
-import { isWhole, move } from './moving/move.ts';
+import { deleteMoved, isWhole, move } from './moving/move.ts';
 import { progressOn, reportOf } from './moving/report.ts';
 import { openSide } from './moving/side.ts';
 import { start } from './processes/lifecycle.ts';

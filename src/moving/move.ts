@@ -5,6 +5,7 @@ import type { Partitions } from '../store/partitions.ts';
 import { throwForOperator } from '../store/refusal.ts';
 import { msOf } from '../store/replies.ts';
 import { TopicMarks } from '../subscribing/topic_marks.ts';
+import { sumOf } from '../sum.ts';
 import {
   checkSource,
   checkTarget,
@@ -17,6 +18,7 @@ import {
 } from './checks.ts';
 import { copyKeys } from './copying.ts';
 import { countKeys, countsIn, type KeyCounts } from './key_counts.ts';
+import { scanned } from './scanning.ts';
 import type { Side } from './side.ts';
 import { newMove, readMove, type StoredMove, storeMove } from './stored_move.ts';
 
@@ -183,4 +185,22 @@ async function finish({ source, target }: Move, stored: StoredMove): Promise<voi
   const doneMs = msOf(await control.command((redis) => redis.time()));
   await storeMove(control, { ...stored, doneMs });
   await storeCount(target, String(stored.partitions));
+}
+
+/**
+ * Deletes the data of a bus that was moved elsewhere. Keeps the key `move`, so that no process starts on this bus.
+ * Returns the number of deleted keys. Throws BootError unless the move is finished.
+ */
+export async function deleteMoved({ partitions }: Side): Promise<number> {
+  const { control: source } = partitions;
+  const stored = await readMove(source);
+  if (stored?.doneMs === undefined) throw new BootError('This bus was not moved, so nothing is deleted.');
+  let deleted = 0;
+  for await (const keys of scanned([source])) {
+    const others = keys.filter(({ name }) => name !== 'move');
+    deleted += sumOf(
+      await source.command((redis) => Promise.all(others.map(({ key }) => redis.unlink(key)))),
+    );
+  }
+  return deleted;
 }

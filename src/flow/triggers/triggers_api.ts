@@ -27,9 +27,8 @@ import {
 } from '../../routing/route.ts';
 import { countUpTo } from '../../routing/schemas.ts';
 import { topicRefusal } from '../../subscribing/topic_refusals.ts';
-import { Computing } from './computing.ts';
+import { Computing, nextTimes } from './computing.ts';
 import { eventNow, readDefinition } from './definition.ts';
-import { nextTimes } from './preview.ts';
 import { placeOf, type StoredTrigger, type TriggerName } from './stored_trigger.ts';
 import { readTriggerEvent, TRIGGER_BODY, TRIGGER_PARAMS } from './trigger_input.ts';
 import { putRefusal } from './trigger_refusals.ts';

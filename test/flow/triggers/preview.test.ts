@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { nextTimes } from '../../../src/flow/triggers/computing.ts';
 import { definitionText } from '../../../src/flow/triggers/definition.ts';
-import { nextTimes } from '../../../src/flow/triggers/preview.ts';
 
 const EVENT = { type: 'noop', url: 'https://shop.example.com/' } as const;
 
