@@ -46,7 +46,7 @@ export async function putTrigger(
   return store.run('put_trigger', {
     ...{ client, name, topic, before, nextAt },
     definition: definitionText(revision, { topic, event, catchUp, timing }),
-    ...{ isFixed: true, isPaused: paused, keepsNext: !('nextAt' in wanted), step: 'put' },
+    ...{ isFixed: true, isPaused: paused, step: 'put' },
     ...{ maxTriggers: ROOM, maxClientTriggers: ROOM, maxClientBytes: ROOM },
     ...{ maxTopics: ROOM, maxClientTopics: ROOM },
     ...limits,

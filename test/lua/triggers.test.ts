@@ -28,13 +28,6 @@ describe('a trigger that is put', () => {
     );
   });
 
-  test('loses its time if its schedule has no more', async () => {
-    await put('daily', { nextAt: AHEAD });
-    await put('daily', { nextAt: undefined });
-    assert.equal(await score('daily'), 'inf');
-    assert.equal((await state('daily')).next_at, undefined);
-  });
-
   test('is the client’s own: another client has another trigger of the same name', async () => {
     await put('daily', { nextAt: AHEAD });
     await put('daily', { client: 'mill', topic: 'gadgets', nextAt: PAST });

@@ -48,7 +48,7 @@ export class MovingTrigger {
       (stored, nowMs) => ({
         definition,
         isPaused,
-        due: stored ? 'keep' : { nextMs: timesOf(TIMING).next(nowMs - EARLIER_MS) },
+        ...(!stored && { nextAt: timesOf(TIMING).next(nowMs - EARLIER_MS) as number }),
       }),
     );
     assert.match(outcome, /^(created|changed)$/);

@@ -4,9 +4,9 @@ put_trigger: create a trigger of a client, or replace its definition.
 
 `before` is the revision of the definition that the caller has seen, and missing if it saw none. If the stored
 definition has another revision by now, or is gone, nothing changes and the reply is `conflict`. `definition` is the new
-text (triggers.lua). `next_at` is the time at which the trigger fires next (ms), and missing if it never does. With
-`keeps_next`, the stored time stays, even if it has passed; a paused trigger does not fire at it. The counts of a
-trigger (`fired` and `missed`) stay when it is replaced.
+text (triggers.lua). `next_at` is the time at which the trigger fires next (ms). If it is missing, the stored time
+stays, even if it has passed; a paused trigger does not fire at it. The counts of a trigger (`fired` and `missed`) stay
+when it is replaced.
 
 If the trigger is in another partition than its new topic, the script is called twice. In the partition of the topic,
 `step` is `judge`: the topic is claimed, but nothing is stored. In the partition of the trigger, `step` is `leave`: the
@@ -57,10 +57,7 @@ local function store(call, args)
   redis.call('HSETNX', trigger, 'missed', 0)
   redis.call('HDEL', trigger, 'paused', 'moving', 'error', 'error_at')
   if args.is_paused then redis.call('HSET', trigger, 'paused', 1) end
-  if not args.keeps_next then
-    redis.call('HDEL', trigger, 'next_at')
-    if args.next_at then redis.call('HSET', trigger, 'next_at', args.next_at) end
-  end
+  if args.next_at then redis.call('HSET', trigger, 'next_at', args.next_at) end
   if args.step == 'leave' then
     redis.call('HSET', trigger, 'moving', args.is_fixed and 'fixed' or 'stored')
     redis.call('HINCRBY', trigger, 'moves', 1)

@@ -29,7 +29,8 @@ type TriggerLimits = Pick<Config, 'maxTriggers' | 'maxClientTriggers' | 'maxTopi
 export interface Wanted {
   definition: Definition;
   isPaused: boolean;
-  due: 'keep' | { nextMs: number | undefined };
+  /** When the trigger fires next. If it is missing, the stored time stays. */
+  nextAt?: number;
 }
 
 export type PutOutcome = Exclude<Reply<'put_trigger'>, 'conflict'>;
@@ -94,6 +95,7 @@ export class Triggers {
     const { all, control } = this.#partitions;
     for (let tries = 0; tries < MAX_TRIES; tries++) {
       const { partition: from, stored, nowMs } = await this.#keepOne(trigger, home);
+      const { definition, ...wanted } = decide(stored, nowMs);
       const args = {
         ...this.#limits,
         maxClientBytes: this.#limits.maxClientTriggerBytes,
@@ -101,7 +103,8 @@ export class Triggers {
         isFixed,
         topic,
         before: stored && revisionOf(stored.text),
-        ...storing(decide(stored, nowMs)),
+        ...wanted,
+        definition: definitionText(uid(), definition),
       };
       const isMove = from !== home;
       const outcome = isMove
@@ -214,10 +217,4 @@ export class Triggers {
     }
     return triggers;
   }
-}
-
-/** Returns the arguments of `put_trigger` that say what to store. */
-function storing({ definition, isPaused, due }: Wanted) {
-  const next = due === 'keep' ? { keepsNext: true } : { keepsNext: false, nextAt: due.nextMs };
-  return { definition: definitionText(uid(), definition), isPaused, ...next };
 }

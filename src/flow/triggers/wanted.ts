@@ -27,9 +27,9 @@ export function wanted(
   };
   const definition = { topic: body.topic, event, catchUp: body.catch_up ?? ('latest' as const), timing };
   const isPaused = body.paused ?? false;
-  if (JSON.stringify(before) === JSON.stringify(timing)) return { definition, isPaused, due: 'keep' };
-  const nextMs = computing.run(() => timesOf(timing).next(nowMs));
-  if (nextMs !== undefined) return { definition, isPaused, due: { nextMs } };
+  if (JSON.stringify(before) === JSON.stringify(timing)) return { definition, isPaused };
+  const nextAt = computing.run(() => timesOf(timing).next(nowMs));
+  if (nextAt !== undefined) return { definition, isPaused, nextAt };
   const detail =
     'schedule has no time from now on, or none within eight years; see start, end and offset too';
   throw badTrigger('schedule', detail, computing.priceInCalls);

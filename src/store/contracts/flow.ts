@@ -168,7 +168,6 @@ export const flowContracts = {
       definition: 'text',
       topic: 'text',
       isPaused: 'flag',
-      keepsNext: 'flag',
       nextAt: 'digits?',
       step: 'put|judge|leave',
       maxTriggers: 'number',

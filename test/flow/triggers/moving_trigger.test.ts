@@ -26,7 +26,7 @@ describe('a trigger whose move is lost by a failover of the partition that it ha
     [2, 0],
   ] as const)
     test(`is in one partition after a sweep, as the API shows it (from ${from} to ${to})`, async () => {
-      await scene.put(from, { due: { nextMs: AHEAD } });
+      await scene.put(from, { nextAt: AHEAD });
       const failOver = await replicaOf(scene.partitions.all[from] as Partition);
       await scene.put(to);
       await failOver();
@@ -46,7 +46,7 @@ describe('a trigger whose move is lost by a failover of the partition that it ha
       () => other.redis.set(other.keys.triggers_due(), 'not a sorted set'),
       () => (other.command = () => Promise.reject(new StorageUnavailable(undefined, 'away'))),
     ]) {
-      await scene.put(0, { due: { nextMs: AHEAD } });
+      await scene.put(0, { nextAt: AHEAD });
       const failOver = await replicaOf(from);
       await scene.put(2);
       await failOver();
@@ -60,7 +60,7 @@ describe('a trigger whose move is lost by a failover of the partition that it ha
 
   test('stays in both if it is still to be moved, and is moved after a sweep', async () => {
     const [from] = scene.partitions.all as [Partition];
-    await scene.put(0, { due: { nextMs: AHEAD } });
+    await scene.put(0, { nextAt: AHEAD });
     let failOver = async () => {};
     beforeScript(from, 'remove_trigger', async () => {
       failOver = await replicaOf(from);
@@ -84,7 +84,7 @@ describe('a move of a trigger with ROUTEMASTER_MIN_REPLICAS', () => {
     ['end while no replica confirms what the new partition has: a failover could lose it', 2, [0, 2]],
   ] as const)
     test(`does not ${what}`, async () => {
-      await scene.put(0, { due: { nextMs: AHEAD } });
+      await scene.put(0, { nextAt: AHEAD });
       const confirmed = [...scene.partitions.all];
       confirmed[place] = Partitions.on(scene.redis.store.redis, { partitions: 3, minReplicas: 1 }).all[
         place
@@ -106,7 +106,7 @@ describe('a move of a trigger with ROUTEMASTER_MIN_REPLICAS', () => {
 
 test('a trigger that comes back stays as it was changed, although a failover undoes that it had left', async () => {
   const [home] = scene.partitions.all as [Partition];
-  await scene.put(0, { due: { nextMs: AHEAD } });
+  await scene.put(0, { nextAt: AHEAD });
   let failOver = async () => {};
   beforeScript(home, 'remove_trigger', async () => {
     failOver = await replicaOf(home);
@@ -126,7 +126,7 @@ test('a trigger that comes back stays as it was changed, although a failover und
 
 test('a trigger stays where it has moved and fired, although a failover brings it back before the call ends', async () => {
   const [from, , home] = scene.partitions.all as [Partition, Partition, Partition];
-  await scene.put(0, { due: { nextMs: AHEAD } });
+  await scene.put(0, { nextAt: AHEAD });
   const run = from.run.bind(from);
   from.run = async (name, args) => {
     if (name !== 'remove_trigger') return run(name, args);
@@ -146,7 +146,7 @@ test('a trigger stays where it has moved and fired, although a failover brings i
 
 test('a trigger that is deleted while a worker ends its move is gone', async () => {
   const [from] = scene.partitions.all as [Partition];
-  await scene.put(0, { due: { nextMs: AHEAD } });
+  await scene.put(0, { nextAt: AHEAD });
   const mend = scene.cutOff(2, () => {});
   await assert.rejects(scene.put(2), CUT);
   mend();
@@ -158,7 +158,7 @@ test('a trigger that is deleted while a worker ends its move is gone', async () 
 
 test('a trigger that is deleted between the calls of a worker that ends its move is gone', async () => {
   const [from, , home] = scene.partitions.all as [Partition, Partition, Partition];
-  await scene.put(0, { due: { nextMs: AHEAD } });
+  await scene.put(0, { nextAt: AHEAD });
   const mend = scene.cutOff(2, () => {});
   await assert.rejects(scene.put(2), CUT);
   mend();
@@ -169,7 +169,7 @@ test('a trigger that is deleted between the calls of a worker that ends its move
 
 test('a trigger that a worker reads while it is deleted, and brings to its new partition afterwards, is gone', async () => {
   const [from, , home] = scene.partitions.all as [Partition, Partition, Partition];
-  await scene.put(0, { due: { nextMs: AHEAD } });
+  await scene.put(0, { nextAt: AHEAD });
   const mend = scene.cutOff(2, () => {});
   await assert.rejects(scene.put(2), CUT);
   mend();
@@ -196,7 +196,7 @@ test('a trigger that a worker reads while it is deleted, and brings to its new p
 
 test('a trigger that moves on between the calls of a worker that ends its first move is in one partition', async () => {
   const [from, , home] = scene.partitions.all as [Partition, Partition, Partition];
-  await scene.put(0, { due: { nextMs: AHEAD } });
+  await scene.put(0, { nextAt: AHEAD });
   const mend = scene.cutOff(2, () => {});
   await assert.rejects(scene.put(2), CUT);
   mend();
@@ -207,7 +207,7 @@ test('a trigger that moves on between the calls of a worker that ends its first 
 
 test('a trigger that is deleted while a worker that ends its move stands still for seconds is gone', async () => {
   const [from, , home] = scene.partitions.all as [Partition, Partition, Partition];
-  await scene.put(0, { due: { nextMs: AHEAD } });
+  await scene.put(0, { nextAt: AHEAD });
   const mend = scene.cutOff(2, () => {});
   await assert.rejects(scene.put(2), CUT);
   mend();
@@ -253,7 +253,7 @@ describe('a trigger that is moved while it is looked for', () => {
     [2, 0],
   ] as const)
     test(`is found, and not made anew (from ${from} to ${to})`, async () => {
-      await scene.put(from, { due: { nextMs: AHEAD } });
+      await scene.put(from, { nextAt: AHEAD });
       assert.ok(await looking(from, to).find(TRIGGER));
       await scene.put(from);
       const topic = scene.topics[1] as string;

@@ -22,7 +22,7 @@ export const CUT = new Error('the process was killed');
 
 export const wanted = (topic: string, changes: Partial<Wanted> = {}): Wanted => ({
   definition: { topic, event: EVENT, catchUp: 'latest', timing: EVERY_SECOND },
-  ...{ isPaused: false, due: 'keep' },
+  isPaused: false,
   ...changes,
 });
 

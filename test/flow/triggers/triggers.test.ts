@@ -17,7 +17,7 @@ const scene = new TriggerScene();
 
 describe('a trigger whose new topic is in another partition', () => {
   beforeEach(async () => {
-    assert.equal(await scene.put(0, { due: { nextMs: AHEAD } }), 'created');
+    assert.equal(await scene.put(0, { nextAt: AHEAD }), 'created');
     const { text } = await scene.found();
     const fired = { ...TRIGGER, revision: revisionOf(text), dueAt: AHEAD, times: [AHEAD] };
     await fireTriggers(scene.partitions.control, 'a', [{ ...fired, missed: 2, nextAt: AHEAD + 1000 }]);
@@ -55,7 +55,7 @@ describe('a trigger whose new topic is in another partition', () => {
   });
 
   test('gets the due time of a new schedule, or is paused', async () => {
-    assert.equal(await scene.put(1, { due: { nextMs: AHEAD + 5 } }), 'changed');
+    assert.equal(await scene.put(1, { nextAt: AHEAD + 5 }), 'changed');
     assert.deepEqual(await scene.dueTimes(), [[1, String(AHEAD + 5)]]);
     assert.equal(await scene.put(2, { isPaused: true }), 'changed');
     assert.deepEqual(await scene.dueTimes(), [[2, 'inf']]);
@@ -102,7 +102,7 @@ describe('a trigger whose new topic is in another partition', () => {
 });
 
 describe('two puts of one trigger at once, with topics in two partitions,', () => {
-  const later = { due: { nextMs: AHEAD } } as const;
+  const later = { nextAt: AHEAD } as const;
 
   test('leave one trigger if both make it', async () => {
     assert.deepEqual(await Promise.all([scene.put(2, later), scene.put(1, later)]), ['created', 'created']);
