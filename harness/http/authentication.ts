@@ -1,6 +1,6 @@
 import { Authentication } from '../../src/authentication/authentication.ts';
 import type { ClientDirectory } from '../../src/authentication/client_directory.ts';
-import { FailedLogins, MAX_FAILURES } from '../../src/authentication/failed_logins.ts';
+import { FailedLogins } from '../../src/authentication/failed_logins.ts';
 import { NonceKeys } from '../../src/authentication/nonce_keys.ts';
 import { NonceUses } from '../../src/authentication/nonce_uses.ts';
 import { Nonces } from '../../src/authentication/nonces.ts';
@@ -28,7 +28,7 @@ export function buildAuthentication(parts: AuthenticationParts): Authentication 
   return new Authentication({
     ...{ rootKey, clients, md5, log },
     nonces: new Nonces(new NonceKeys(store), new NonceUses(store)),
-    failures: new FailedLogins(store, MAX_FAILURES, log),
+    failures: new FailedLogins(store, log),
     recorder,
     proxies: new Proxies(proxies),
   });

@@ -22,7 +22,6 @@ const MAX_COUNTED = 65_535;
  */
 export class FailedLogins {
   readonly #control: Partition;
-  readonly #max: number;
   readonly #log: Log;
   /**
    * The failures of this minute, for each counter, as this process knows them. Failures that other processes have just
@@ -32,24 +31,23 @@ export class FailedLogins {
   #minute = 0;
   #isReported = false;
 
-  /**
-   * `max` is the limit of failures per address and minute. Failures over the limit are counted only in this process,
-   * without a call to Redis. `log` gets one warning if Redis refuses the commands for counting.
-   */
-  constructor(control: Partition, max: number, log: Log) {
+  /** `log` gets one warning if Redis refuses the commands for counting. */
+  constructor(control: Partition, log: Log) {
     this.#control = control;
-    this.#max = max;
     this.#log = log;
   }
 
-  /** Counts a failure of the address `source`. Resolves with the number of its failures this minute. Never throws. */
+  /**
+   * Counts a failure of the address `source`. Resolves with the number of its failures this minute. Those over
+   * MAX_FAILURES are counted only in this process, without a call to Redis. Never throws.
+   */
   async count(source: string): Promise<number> {
     const minute = Math.floor(clock.wallMs() / WINDOW_MS);
     if (minute !== this.#minute) this.#counts.fill(0);
     this.#minute = minute;
     const bucket = Number.parseInt(hash('sha256', source).slice(0, 4), 16);
     const here = this.#raise(bucket, (this.#counts[bucket] ?? 0) + 1);
-    if (here > this.#max) return here;
+    if (here > MAX_FAILURES) return here;
     const everywhere = await this.#countEverywhere(String(minute), bucket);
     return minute === this.#minute ? this.#raise(bucket, everywhere) : everywhere;
   }

@@ -2,7 +2,7 @@ import { apiTokensApi } from '../authentication/api_tokens_api.ts';
 import { Authentication } from '../authentication/authentication.ts';
 import { Clients } from '../authentication/client.ts';
 import { ClientDirectory } from '../authentication/client_directory.ts';
-import { FailedLogins, MAX_FAILURES } from '../authentication/failed_logins.ts';
+import { FailedLogins } from '../authentication/failed_logins.ts';
 import { LastSeen } from '../authentication/last_seen.ts';
 import { NameKey } from '../authentication/name_key.ts';
 import { NonceKeys } from '../authentication/nonce_keys.ts';
@@ -108,7 +108,7 @@ export function buildApi({ config, partitions, confirmed = partitions, recorder,
     viewerKey: config.viewerKey,
     clients: directory,
     nonces: new Nonces(new NonceKeys(control), new NonceUses(control, () => guard.maxBytes)),
-    failures: new FailedLogins(control, MAX_FAILURES, log),
+    failures: new FailedLogins(control, log),
     recorder,
     proxies,
     md5: config.digestMd5,
