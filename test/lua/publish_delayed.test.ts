@@ -328,7 +328,7 @@ describe('damage', () => {
     await redis.store.redis.hdel('delayed:events:widgets', 'e1');
     await hasten();
     const { published, lost } = await bus.publishDelayed('c');
-    assert.deepEqual([published, lost], [{ widgets: 0, gadgets: 1 }, [{ topic: 'widgets', id: 'e1' }]]);
+    assert.deepEqual([published, lost], [{ gadgets: 1 }, [{ topic: 'widgets', id: 'e1' }]]);
     await bus.publishDelayed('d');
     assert.deepEqual(await delivered(), ['e2']);
     await sweep(redis.store);

@@ -19,9 +19,8 @@ Each call begins with the first event of another client, whenever that is due. O
 the budget of every call, if its events have many subscribers. `first_client` says which client begins; the caller
 counts it from 0 while more events are due.
 
-`published` has, for each topic, the number of its events, their bytes, the tokens of its subscribers (one on each
-line), and by how many ms each event is late. `lost` has the topics and ids of entries without a text, which are
-removed.
+`published` has each topic that got events (storing.lua), and by how many ms each event is late. `lost` has the topics
+and ids of entries without a text, which are removed.
 ]]
 local delayed = include('flow/delayed/delayed')
 local due_topics = include('flow/delayed/due_topics')
@@ -159,14 +158,11 @@ return function(call, args)
   local progress = begin(intake_state, clients)
   local is_left = take_all(call, progress, clients) or has_others
   storing.store(call, args.uid_seed, progress.intake_state)
-  local published = {}
   for name, taken in pairs(progress.taken) do
-    local topic = intake_state.topics[name]
-    delayed.remove(call, topic.publisher, name, taken.entries, taken.ids, taken.held_bytes)
-    published[#published + 1] = {
-      topic = name, events = topic.events, bytes = topic.bytes,
-      subscribers = table.concat(topic.subscribers or {}, '\n'), late_ms = taken.late_ms,
-    }
+    local publisher = intake_state.topics[name].publisher
+    delayed.remove(call, publisher, name, taken.entries, taken.ids, taken.held_bytes)
   end
+  local published = storing.published(intake_state)
+  for _, each in ipairs(published) do each.late_ms = progress.taken[each.topic].late_ms end
   return { published = published, lost = progress.lost, is_left = is_left }
 end
