@@ -3,6 +3,7 @@ Intake: decides which publications of one script call are accepted, and which of
 ]]
 local client_quota = include('authentication/client_quota')
 local elsewhere = include('publishing/elsewhere')
+local open_batches = include('delivering/open_batches')
 local outboxes = include('publishing/outboxes')
 local intake = {}
 
@@ -112,8 +113,8 @@ function intake.end_run(intake_state)
   end
   if #intake_state.run_topic.elsewhere > 0 then
     local others = elsewhere.partitions(intake_state.run_topic.elsewhere)
-    -- The outbox gets a copy, because open_batches.bytes_of adds the field `bytes` to the list `run`, and this field
-    -- must not get into the outbox.
+    -- The outbox gets a copy, because the list `run` has a field `bytes` (open_batches.bytes_of), which must not get
+    -- into the outbox.
     outboxes.add(intake_state.outgoing, others, 'events', intake_state.run_topic.name, append({}, run))
   end
   intake_state.current_run = nil
@@ -126,11 +127,10 @@ function intake.add(call, intake_state, topic, events)
     topic.subscribers = redis.call('SMEMBERS', call.keys.topic_subscribers(topic.name))
     intake_state.accepted[#intake_state.accepted + 1] = topic
   end
-  local bytes = 0
-  for _, event in ipairs(events) do bytes = bytes + #event end
+  local bytes, run = open_batches.bytes_of(events, 1) - #events, intake_state.current_run
   topic.events, topic.bytes = topic.events + #events, topic.bytes + bytes
-  if intake_state.current_run and intake_state.run_topic == topic then
-    append(intake_state.current_run, events)
+  if run and intake_state.run_topic == topic then
+    append(run, events).bytes = run.bytes + events.bytes
   else
     intake.end_run(intake_state)
     intake_state.current_run = events
