@@ -3,7 +3,7 @@ import { type Figures, STEPS } from '../metrics/history.ts';
 import type { Memory } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
 import type { ProcessCounts } from '../store/presence.ts';
-import { bytes, count, duration, past } from './format.ts';
+import { bytes, count, duration, number, past } from './format.ts';
 import { subscriberPath } from './links.ts';
 import { pathWith } from './parts.ts';
 
@@ -28,10 +28,10 @@ export interface State {
   /**
    * The events that the bus dropped because memory was full. Undefined if it dropped none within DROPS_TOLD_MS.
    * - For a client: `events` is the number of its dropped events since it subscribed, and `agoMs` is the time since the
-   *   last drop.
+   *   last drop. `ofJoins` is how many of them its joins lost.
    * - For the whole bus: `events` is the number dropped within DROPS_TOLD_MS, and `agoMs` may be five minutes too long.
    */
-  dropped?: { events: number; agoMs: number } | undefined;
+  dropped?: { events: number; agoMs: number; ofJoins?: number } | undefined;
   /** The partitions that are away. */
   away: readonly Partition[];
   /**
@@ -101,16 +101,28 @@ function ofBus({ ageMs, memory, away, replicas, processes, dropped, client }: St
   return found;
 }
 
-function ofDrops({ events, agoMs }: NonNullable<State['dropped']>, client: string | undefined): Complaint {
+/** Links to the list of joins, which says how many events each has lost. */
+const JOINS = '/console/joins';
+
+function ofDrops(
+  { events, agoMs, ofJoins = 0 }: NonNullable<State['dropped']>,
+  client: string | undefined,
+): Complaint {
   const were = events === 1 ? 'was' : 'were';
   if (client !== undefined)
     return {
       text: `${count(events, 'event')} of yours ${were} dropped, the last ${past(agoMs)}.`,
-      advice: html`Memory ran short. Ask the publishers what has changed since: <a href="${subscriberPath(client)}">Your subscriber</a> has the topics.`,
+      advice: [
+        'Memory ran short.',
+        events > ofJoins &&
+          html` Ask the publishers what has changed since: <a href="${subscriberPath(client)}">Your subscriber</a> has the topics.`,
+        ofJoins > 0 &&
+          html` Joins have not counted ${events > ofJoins && `${number(ofJoins)} of `}them, so keys may expire or stay open: <a href="${JOINS}">Your joins</a>.`,
+      ],
     };
   return {
     text: `${count(events, 'event')} ${were} dropped within a day, the last at most ${past(agoMs)}.`,
-    advice: html`Memory ran short. Give Redis more, or empty what is stuck. ${DROPPED} says whose they were. Each subscriber is told, and its page says of what.`,
+    advice: html`Memory ran short. Give Redis more, or empty what is stuck. ${DROPPED} says whose they were. Each subscriber is told, and its page says of what; nobody is told of those of <a href="${JOINS}">joins</a>.`,
   };
 }
 

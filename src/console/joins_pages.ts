@@ -37,6 +37,7 @@ function columns(nowMs: number, isOwn: boolean): Columns<JoinReport> {
     { name: 'Oldest', cell: ({ oldest }) => oldest !== null && ago(oldest, nowMs) },
     { name: 'Completed', isAmount: true, cell: ({ completed }) => number(completed) },
     { name: 'Expired', isAmount: true, cell: ({ expired }) => number(expired) },
+    { name: 'Dropped', isAmount: true, cell: ({ dropped }) => number(dropped) },
   ];
 }
 
@@ -72,6 +73,8 @@ function shown(join: Join, nowMs: number): Html {
     ['Expired', number(join.expired)],
     ['Events without a key', number(join.unkeyed)],
     ['Not counted yet', count(join.events.queued, 'event')],
+    ['Dropped', join.dropped > 0 ? count(join.dropped, 'event') : 'nothing'],
+    join.dropped_at !== null && ['Last dropped', ago(join.dropped_at, nowMs)],
   ]);
   const keys = table(
     [

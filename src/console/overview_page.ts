@@ -105,17 +105,32 @@ async function readOwn(
       paused: Number(state === 'paused'),
       deadLetters: sumOf(letters),
     };
-    return { client, figures, dropped: droppedLately(report, nowMs) };
+    return { client, figures, dropped: droppedLately(report, joins.body, nowMs) };
   } catch (error) {
     if (error instanceof StorageUnavailable) return { client, figures: undefined, dropped: undefined };
     throw error;
   }
 }
 
-function droppedLately(report: SubscriberReport | undefined, nowMs: number): State['dropped'] {
-  const { events = 0, last_at = null } = report?.dropped ?? {};
-  if (last_at === null || nowMs - last_at > DROPS_TOLD_MS) return undefined;
-  return { events, agoMs: Math.max(0, nowMs - last_at) };
+function droppedLately(
+  report: SubscriberReport | undefined,
+  joins: readonly JoinReport[],
+  nowMs: number,
+): State['dropped'] {
+  const isLate = ({ atMs }: { atMs: number }) => nowMs - atMs <= DROPS_TOLD_MS;
+  const { events = 0, last_at } = report?.dropped ?? {};
+  const own = [{ events, atMs: last_at ?? 0 }].filter(isLate);
+  const ofJoins = joins
+    .map(({ dropped, dropped_at }) => ({ events: dropped, atMs: dropped_at ?? 0 }))
+    .filter(isLate);
+  const all = [...own, ...ofJoins];
+  if (all.length === 0) return undefined;
+  const lastMs = Math.max(...all.map(({ atMs }) => atMs));
+  return { events: eventsIn(all), agoMs: Math.max(0, nowMs - lastMs), ofJoins: eventsIn(ofJoins) };
+}
+
+function eventsIn(drops: readonly { events: number }[]): number {
+  return sumOf(drops.map(({ events }) => events));
 }
 
 function sentence({ figures }: State, complaints: readonly Complaint[]): string {

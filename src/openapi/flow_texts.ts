@@ -49,6 +49,7 @@ const JOIN = {
   dead_letters: { batches: 0, events: 0 },
   bytes: { queued: 0, dead_letters: 0 },
   dropped: 0,
+  dropped_at: null,
 };
 
 const OPEN_KEY = {

@@ -48,7 +48,7 @@ test('operating.md says what to do about each complaint of the overview', () => 
 test('tells a client of its own trouble, and of that of the bus without what an operator does', () => {
   const memory = { used: 95, max: 100, highMark: 90, lowMark: 80, unfreed: 0 };
   const figures = { ...FIGURES, paused: 0, deadLetters: 1 };
-  const dropped = { events: 1, agoMs: 15 * MINUTE_MS };
+  const dropped = { events: 1, agoMs: 15 * MINUTE_MS, ofJoins: 0 };
   const said = complaintsOf({ figures, ageMs: 0, memory, away: [], dropped, client: 'shop' }).map(
     ({ text, advice }) => html`${text} ${advice}`.text,
   );
@@ -59,6 +59,25 @@ test('tells a client of its own trouble, and of that of the bus without what an 
     `Your subscriber failed lately. Repair its callback. Its page has the last answers: ${page}.`,
     `Your oldest event waits for 10 min. Its subscriber fails, is paused or is too slow: ${page}.`,
     '1 dead letter of yours waits. Retry it when the cause is mended: <a href="/console/dead_letters">Dead letters</a>.',
+  ]);
+});
+
+test('tells a client which of its dropped events its joins have not counted', () => {
+  const memory = { used: 0, max: 0, highMark: 0, lowMark: 0, unfreed: 0 };
+  const state = { figures: undefined, ageMs: 0, memory, away: [], client: 'shop' };
+  const advised = (ofJoins: number) =>
+    complaintsOf({ ...state, dropped: { events: 7, agoMs: 0, ofJoins } }).map(
+      ({ advice }) => html`${advice}`.text,
+    );
+  const publishers =
+    'Ask the publishers what has changed since: <a href="/console/subscribers/shop">Your subscriber</a> has the topics.';
+  const joins = '<a href="/console/joins">Your joins</a>';
+  assert.deepEqual(advised(0), [`Memory ran short. ${publishers}`]);
+  assert.deepEqual(advised(3), [
+    `Memory ran short. ${publishers} Joins have not counted 3 of them, so keys may expire or stay open: ${joins}.`,
+  ]);
+  assert.deepEqual(advised(7), [
+    `Memory ran short. Joins have not counted them, so keys may expire or stay open: ${joins}.`,
   ]);
 });
 

@@ -55,12 +55,25 @@ describe('the overview', () => {
     const bystander = await as({ user: client.token, password: client.secret });
     assert.match(await bystander.text('main'), /^All is well\..*Dead letters for you0.*The whole bus/);
     assert.doesNotMatch(await bystander.text('main'), /Subscribers/);
+    const { keys, redis } = bus.store;
+    const lost = keys.dropped(`join:ready:${client.token}`);
+    await redis.hset(lost, { batches: 1, events: 5, from: 1, to: 2, last_at: Date.now() });
+    await bystander.page.reload();
+    assert.match(
+      await bystander.text('main'),
+      /^5 events of yours were dropped, the last .* Joins have not counted them.*: Your joins\./,
+    );
+    await bystander.page.goto(`${bus.url}/console/joins`);
+    assert.match(await bystander.text('main table'), /Dropped.*ready.*5$/);
+    await bystander.page.goto(`${bus.url}/console/joins/ready`);
+    assert.match(await bystander.text('main'), /Dropped5 events/);
+    await bystander.assertSound();
+    await redis.del(lost);
     const { subscriber } = await bus.scene(t);
     await subscriber.call('POST', '/subscriber/pause');
     const own = await as({ user: subscriber.token, password: subscriber.secret });
     assert.match(await own.text('main'), /^Your subscriber is paused\./);
     await own.assertSound();
-    const { keys, redis } = bus.store;
     const drops = { batches: 1, events: 3, from: 1, to: 2, 'topic:widgets': 3, last_at: Date.now() };
     await redis.hset(keys.dropped(subscriber.token), drops);
     await own.page.reload();

@@ -10,9 +10,10 @@ import { partitionsAwayOf, partitionsAwayText, workersOf, workersText } from './
 import { type Call, collect, Failure, type Target } from './command.ts';
 import { callbackFindings } from './doctor_callbacks.ts';
 import { certificateFinding } from './doctor_connections.ts';
-import { dropFindings } from './doctor_drops.ts';
+import { dropFindings, joinDropFindings } from './doctor_drops.ts';
 import { bad, type Finding, good, type Role } from './doctor_finding.ts';
 import { type Figures, readFigures, sumOf } from './figures.ts';
+import type { Join } from './joins.ts';
 import { type Subscription, withoutPublisher } from './subscriptions.ts';
 import { textOf } from './tables.ts';
 import { bytes } from './top_lines.ts';
@@ -65,6 +66,7 @@ async function* findingsOf(call: Call): AsyncGenerator<Finding> {
     const subscriptions = await collect(bus.subscriptions({ limit: 1000 }));
     if (role === 'client') yield* topicsFindings(bus, subscriptions, token);
     yield* dropFindings(subscriptions, role, figures);
+    yield* joinDropFindings(await joinsOf(bus), role);
     yield* callbackFindings(bus, subscriptions, role);
   } catch (error) {
     yield failureFinding('lists', error);
@@ -186,8 +188,8 @@ const ADVICE: Readonly<Record<string, string>> = {
 };
 
 /**
- * The errors with which a bus refuses `GET /jobs` to a client: forbidden, unauthenticated (in compatibility mode) and
- * not_found (a bus of version 1.0.0, which does not have this call).
+ * The errors with which a bus refuses `GET /jobs` to a client, or a call that it does not have: forbidden,
+ * unauthenticated (in compatibility mode) and not_found (a bus of version 1.0.0).
  */
 const REFUSALS = [ForbiddenError, UnauthenticatedError, NotFoundError];
 
@@ -203,6 +205,14 @@ async function roleOf(bus: Routemaster): Promise<Role> {
       throw error;
     },
   );
+}
+
+/** Lists the joins that the caller may see. A bus of version 1.0.0 has none, and refuses to list them. */
+async function joinsOf(bus: Routemaster): Promise<Join[]> {
+  return collect(bus.joins({ limit: 1000 })).catch((error) => {
+    if (REFUSALS.some((refusal) => error instanceof refusal)) return [];
+    throw error;
+  });
 }
 
 /**

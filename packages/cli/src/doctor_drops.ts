@@ -1,5 +1,6 @@
 import { bad, type Finding, type Role } from './doctor_finding.ts';
 import type { Figures } from './figures.ts';
+import type { Join } from './joins.ts';
 import type { Subscription } from './subscriptions.ts';
 import { number, timeOf } from './tables.ts';
 
@@ -11,8 +12,11 @@ type Drops = NonNullable<Subscription['dropped']>;
  */
 const REPORTED_MS = 86_400_000;
 
-/** Maximum subscribers that the finding lists, and maximum topics that it lists. */
+/** Maximum subscribers or joins that a finding lists, and maximum topics that it lists. */
 const MAX_LISTED = 5;
+
+const MORE_MEMORY =
+  'Memory ran short: raise the limit of Redis (maxmemory, and ROUTEMASTER_REDIS_MAX_MEM if set)';
 
 /** Yields a finding if the bus has lately dropped events of a subscriber. */
 export function* dropFindings(
@@ -39,16 +43,34 @@ const NO_LIMIT =
   'Redis has no limit now: memory ran short when it had one, or this is the demo, which drops a batch on purpose.';
 
 function adviceToWatcher(hasLimit: boolean): string {
-  if (!hasLimit) return NO_LIMIT;
-  return (
-    'Memory ran short: raise the limit of Redis (maxmemory, and ROUTEMASTER_REDIS_MAX_MEM if set), or mend the ' +
-    'subscribers that do not take their events.'
-  );
+  return hasLimit ? `${MORE_MEMORY}, or mend the subscribers that do not take their events.` : NO_LIMIT;
 }
 
 function adviceToClient(dropped: Drops, hasLimit: boolean): string {
   const why = hasLimit ? 'Memory of the bus ran short.' : NO_LIMIT;
   return `${why} Ask the publishers of ${topicsOf(dropped)} what has changed since ${timeOf(dropped.from)}.`;
+}
+
+/**
+ * Yields a finding if the bus has lately dropped events of joins because memory ran short. A join gets no drop notice,
+ * so nobody else tells its client.
+ */
+export function* joinDropFindings(joins: readonly Join[], role: Role): Generator<Finding> {
+  const lossy = joins
+    .filter(({ dropped_at }) => (dropped_at ?? 0) > Date.now() - REPORTED_MS)
+    .sort((one, other) => other.dropped - one.dropped);
+  if (lossy.length === 0) return;
+  const detail = lossy.map(({ name, client, dropped, dropped_at }) => {
+    const of = role === 'client' ? name : `${name} of ${client}`;
+    return `${number(dropped)} of ${of}, the last at ${timeOf(dropped_at ?? 0)}`;
+  });
+  const sources = new Set(lossy.flatMap((join) => join.sources.map(({ topic }) => topic)));
+  const advice =
+    role === 'client'
+      ? 'Memory of the bus ran short. Keys that lack such an event are not completed, or expire: see what of ' +
+        `${listed([...sources], ', ')} was done since.`
+      : `${MORE_MEMORY}. Keys of these joins may stay open, or expire: tell their clients.`;
+  yield bad('joins', `joins lost events: ${listed(detail, '; ')}`, advice);
 }
 
 /**

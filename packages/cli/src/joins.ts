@@ -3,17 +3,17 @@ import { type Call, collect } from './command.ts';
 import { members, table, timeOf } from './tables.ts';
 import { asked, putNamed } from './whose.ts';
 
-type Join = Calls['GET /joins']['answer'][number];
+export type Join = Calls['GET /joins']['answer'][number];
 
 export async function listJoins(call: Call): Promise<void> {
   const joins = await collect(call.connect().joins());
   const rows = joins.map((join) => {
-    const { name, client, by, then, open, completed, expired, unkeyed, events, dead_letters } = join;
-    const counts = [open, completed, expired, unkeyed, events.queued, dead_letters.events];
+    const { name, client, by, then, open, completed, expired, unkeyed, events, dead_letters, dropped } = join;
+    const counts = [open, completed, expired, unkeyed, events.queued, dead_letters.events, dropped];
     return [name, client, sourcesOf(join), by, then.topic, ...counts];
   });
   const heads = ['NAME', 'CLIENT', 'SOURCES', 'BY', 'THEN', 'OPEN', 'COMPLETED', 'EXPIRED', 'UNKEYED'];
-  call.print(joins, table([...heads, 'QUEUED', 'DEAD'], rows));
+  call.print(joins, table([...heads, 'QUEUED', 'DEAD', 'DROPPED'], rows));
 }
 
 /** Shows a join and its oldest open keys. Prints a note on stderr if there are more, or if no event has had a key. */

@@ -39,6 +39,7 @@ export const JOIN_REPORT = z
     dead_letters: z.object({ batches: z.int(), events: z.int() }),
     bytes: HELD_BYTES,
     dropped: z.int().describe('Events that were dropped for lack of memory before they were counted.'),
+    dropped_at: ms.nullable().describe('When the bus last dropped some of them.'),
   })
   .register(NAMED, { name: 'Join' });
 export type JoinReport = z.infer<typeof JOIN_REPORT>;
@@ -82,7 +83,7 @@ export async function readReport(
     [, oldestCreatedAtUs],
     deadBatches,
     deadEvents,
-    dropped,
+    [dropped, droppedAtMs],
     [held],
   ] = await Promise.all([
     redis.hgetall(keys.subscriber(token)),
@@ -92,7 +93,7 @@ export async function readReport(
     redis.zrange(keys.batches_queued(token), '0', '0', 'WITHSCORES'),
     redis.zcard(keys.dead_letters_of(token)),
     redis.hget(keys.dead_letters_events(), token),
-    redis.hget(keys.dropped(token), 'events'),
+    redis.hmget(keys.dropped(token), 'events', 'last_at'),
     partition.run('holdings', { tokens: [token] }),
   ]);
   const id = readJoinToken(token);
@@ -115,6 +116,7 @@ export async function readReport(
     dead_letters: { batches: deadBatches, events: Number(deadEvents ?? 0) },
     bytes: { queued: held?.bytes ?? 0, dead_letters: held?.deadLetterBytes ?? 0 },
     dropped: Number(dropped ?? 0),
+    dropped_at: typeof droppedAtMs === 'string' ? Number(droppedAtMs) : null,
   };
 }
 

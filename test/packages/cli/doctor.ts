@@ -159,6 +159,36 @@ test('doctor tells a client and root of events that were dropped within a day, o
   await subscriber.call('DELETE', '/subscriber');
 });
 
+test('doctor tells a client and root of events that joins lost for want of memory within a day', async (t) => {
+  const { publisher, topic } = await bus.scene(t);
+  const { token, secret } = publisher;
+  const rules = { sources: [{ topic: `${topic}_paid` }], by: 'url', then: { topic } };
+  await publisher.call('PUT', '/joins/ready', rules);
+  const { keys, redis } = bus.store;
+  const lastMs = Date.now() - 900_000;
+  const drops = { batches: 2, events: 2000, from: lastMs, to: lastMs, last_at: lastMs };
+  await redis.hset(keys.dropped(`join:ready:${token}`), drops);
+  const examined = async (options: string) => (await terminal.rtm(`doctor ${options}`)).stdout;
+  const own = `-b ${bus.url} -t ${token}:${secret}`;
+  const at = new Date(lastMs).toISOString();
+  const indent = ' '.repeat(18);
+  const seen = await examined(own);
+  assert.ok(
+    seen.includes(
+      `BAD  joins        joins lost events: 2,000 of ready, the last at ${at}\n${indent}Memory of the bus ran short. ` +
+        `Keys that lack such an event are not completed, or expire: see what of ${topic}_paid was done since.\n`,
+    ),
+    seen,
+  );
+  const toRoot = await examined(asRoot());
+  const line = `BAD  joins        joins lost events: 2,000 of ready of ${token}, the last at ${at}\n`;
+  assert.ok(toRoot.includes(line), toRoot);
+
+  await redis.hset(keys.dropped(`join:ready:${token}`), 'last_at', Date.now() - 90_000_000);
+  assert.doesNotMatch(await examined(own), /lost/);
+  await publisher.call('DELETE', '/joins/ready');
+});
+
 test('doctor takes it for well if a callback failed, and nothing waits for it now, or what waits did not fail', async (t) => {
   const { receiver, publisher, topic, subscriber } = await bus.scene(t);
   const publish = () =>

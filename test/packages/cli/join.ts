@@ -22,9 +22,9 @@ test('join puts, lists, shows and removes', async (t) => {
   assert.deepEqual([answer.name, answer.by], ['order', 'data.order']);
 
   const list = await terminal.rtmAlone(`join list ${options}`);
-  const heads = 'NAME  CLIENT  SOURCES  BY  THEN  OPEN  COMPLETED  EXPIRED  UNKEYED  QUEUED  DEAD';
+  const heads = 'NAME  CLIENT  SOURCES  BY  THEN  OPEN  COMPLETED  EXPIRED  UNKEYED  QUEUED  DEAD  DROPPED';
   assert.match(list.stdout, new RegExp(`^${heads.replaceAll('  ', ' +')}\n`));
-  const row = `order ${token} ${paid},${packed}\\*2 data.order ${topic} 0 0 0 0 0 0`;
+  const row = `order ${token} ${paid},${packed}\\*2 data.order ${topic} 0 0 0 0 0 0 0`;
   assert.match(list.stdout, new RegExp(`^${row.replaceAll(' ', ' +')}$`, 'm'));
   assert.match((await terminal.rtm(`join list ${asRoot()}`)).stdout, new RegExp(`^order +${token} `, 'm'));
 

@@ -91,6 +91,7 @@ export interface Join {
   dead_letters: { batches: number; events: number };
   bytes: { queued: number; dead_letters: number };
   dropped: number;
+  dropped_at: number | null;
 }
 
 export interface Subscriber {
