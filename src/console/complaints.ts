@@ -32,6 +32,8 @@ export interface State {
    * - For the whole bus: `events` is the number dropped within DROPS_TOLD_MS, and `agoMs` may be five minutes too long.
    */
   dropped?: { events: number; agoMs: number; ofJoins?: number } | undefined;
+  /** Why Redis refuses writes: the reasons of StorageUnavailable errors, which end with the word of Redis. */
+  refusals?: readonly string[];
   /** The partitions that are away. */
   away: readonly Partition[];
   /**
@@ -60,16 +62,32 @@ export interface Complaint {
   advice: Content;
 }
 
+/** What to do if Redis refuses writes, by the word with which its error begins. */
+const ADVICE_ON_REFUSAL: Readonly<Record<string, string>> = {
+  NOREPLICAS: 'Too few replicas follow it: start them, or lower its min-replicas-to-write.',
+  MISCONF: 'It cannot save to its disk: make room there. Its log says more.',
+  READONLY: 'It is a replica: call its master, or promote it.',
+};
+
 /** Returns what is wrong with the bus, the worst first. A client does not see figures of other clients. */
 export function complaintsOf(state: State): Complaint[] {
   const { figures, client } = state;
   return [...ofBus(state), ...(figures ? ofSubscribers(figures, client) : [])];
 }
 
-function ofBus({ ageMs, memory, away, replicas, processes, dropped, client }: State): Complaint[] {
+function ofBus(state: State): Complaint[] {
+  const { ageMs, memory, away, replicas, processes, dropped, client, refusals = [] } = state;
   const found: Complaint[] = [];
   const advise = (advice: string) =>
     client === undefined ? advice : 'The operator of the bus can mend this.';
+  const [refusal] = refusals;
+  if (refusal !== undefined) {
+    const [, word = ''] = /\((\w+)\)$/.exec(refusal) ?? [];
+    found.push({
+      text: `Redis refuses writes (${word}).`,
+      advice: `Publishes are refused, and deliveries wait. ${advise(ADVICE_ON_REFUSAL[word] ?? 'The log of the bus quotes what Redis says.')}`,
+    });
+  }
   if (ageMs === undefined || ageMs > MISSED_SAMPLES * STEPS.fine.ms)
     found.push({
       text:

@@ -1,5 +1,5 @@
 import type { Config } from '../config.ts';
-import { StorageUnavailable } from '../errors.ts';
+import { replyBehind, StorageUnavailable } from '../errors.ts';
 import type { JoinReport } from '../flow/joins/join_report.ts';
 import { type Content, type Html, html } from '../html.ts';
 import type { History } from '../metrics/history.ts';
@@ -7,6 +7,7 @@ import type { HistoryReport } from '../metrics/history_api.ts';
 import { clientOf } from '../routing/caller.ts';
 import { ALL, type Route } from '../routing/route.ts';
 import { type Memory, type MemoryLimits, readFullestMemory } from '../store/memory.ts';
+import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { countProcesses, type ProcessCounts } from '../store/presence.ts';
 import { countReplicas } from '../store/replicas.ts';
@@ -65,17 +66,35 @@ function stateShown(state: State): Content {
 async function readState({ partitions, limits, history }: OverviewParts, api: ApiCalls): Promise<State> {
   const min = limits.minReplicas;
   const heads = partitions.byRedis().map(([one]) => one);
-  const [latest, dropped, { memory, away }, counted, nowMs, processes] = await Promise.all([
+  const [latest, dropped, { memory, away }, counted, nowMs, processes, refusals] = await Promise.all([
     history.latest(),
     history.droppedWithin(DROPS_TOLD_MS),
     readFullestMemory(partitions, limits),
     min > 0 ? partitions.reach((head) => head.command(countReplicas), heads) : { found: [min] },
     api.nowMs(),
     countProcesses(partitions.control),
+    Promise.all(heads.map(refusalOfWrites)),
   ]);
   const ageMs = latest && nowMs - latest.atMs;
   const replicas = { fewest: Math.min(...counted.found), min };
-  return { figures: latest?.figures, ageMs, memory, away, replicas, processes, dropped };
+  const known = { memory, away, replicas, processes, dropped };
+  return {
+    figures: latest?.figures,
+    ageMs,
+    ...known,
+    refusals: refusals.filter((each) => each !== undefined),
+  };
+}
+
+/** Resolves with why Redis refuses writes. Undefined if it does not, or is away. */
+async function refusalOfWrites(partition: Partition): Promise<string | undefined> {
+  try {
+    await partition.expectWrites();
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof StorageUnavailable)) throw error;
+    return replyBehind(error) && error.why;
+  }
 }
 
 /**

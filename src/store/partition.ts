@@ -160,6 +160,14 @@ export class Partition {
   }
 
   /**
+   * Throws StorageUnavailable if Redis is away, or refuses writes. Deletes a key that never exists, which changes
+   * nothing and costs no more than PING. Redis answers PING even while it has too few replicas to accept writes.
+   */
+  async expectWrites(): Promise<void> {
+    await this.command((redis) => redis.del(this.#declared));
+  }
+
+  /**
    * Does the same as `command`, but resolves only when `minReplicas` replicas have all data that the command has read.
    */
   confirmedCommand<T>(command: (redis: Redis, keys: Keyspace) => Promise<T>): Promise<T> {

@@ -28,6 +28,18 @@ describe('the overview', () => {
     await visit.assertSound();
   });
 
+  test('says why Redis refuses writes, and that publishes are refused', async () => {
+    const { redis } = bus.store;
+    const visit = await as(root);
+    await redis.config('SET', 'min-replicas-to-write', 1);
+    await visit.page.reload();
+    const text = await visit.text('main');
+    await visit.assertSound();
+    // What ends a test stores something.
+    await redis.config('SET', 'min-replicas-to-write', 0);
+    assert.match(text, /Redis refuses writes \(NOREPLICAS\)\. *Publishes are refused, .* Too few replicas/);
+  });
+
   test('says how to begin while there is no subscriber', async () => {
     const { redis, keys } = bus.store;
     const history = keys.history_fine('bus');

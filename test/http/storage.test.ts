@@ -298,6 +298,35 @@ test('a web process that Redis refuses at the boot says why, once, and starts wh
   store.redis.disconnect();
 });
 
+test('/pulse says why Redis refuses writes: too few replicas, or it is a replica itself', async (t) => {
+  const redis = await PrivateRedis.during(t);
+  const { pulse } = await ready(WebProcess.during(t, { ROUTEMASTER_REDIS_URL: redis.url }));
+  const store = await openStore(redis.url);
+  t.after(() => store.redis.disconnect());
+  const ways = [
+    [
+      'NOREPLICAS',
+      ['CONFIG', 'SET', 'min-replicas-to-write', '1'],
+      ['CONFIG', 'SET', 'min-replicas-to-write', '0'],
+    ],
+    ['READONLY', ['REPLICAOF', '127.0.0.1', '1'], ['REPLICAOF', 'NO', 'ONE']],
+  ] as const;
+  const keys = await store.redis.dbsize();
+  for (const [word, [refuse, ...more], [accept, ...rest]] of ways) {
+    await store.redis.call(refuse, ...more);
+    const refused = await until(async () => {
+      const answer = await pulse();
+      return answer.status === 503 ? answer : undefined;
+    });
+    const problem = problemIn(refused);
+    assert.equal(problem.code, 'storage_unavailable');
+    assert.match(problem.detail, new RegExp(`^Redis refuses commands \\(${word}\\)\\. Nothing was changed`));
+    await store.redis.call(accept, ...rest);
+    await until(async () => (await pulse()).status === 204);
+  }
+  assert.equal(await store.redis.dbsize(), keys);
+});
+
 /** Resolves with the port of a web process when its storage is prepared. */
 async function ready(web: WebProcess) {
   const port = await web.port();

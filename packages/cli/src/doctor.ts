@@ -56,11 +56,16 @@ async function* findingsOf(call: Call): AsyncGenerator<Finding> {
   const [credentials, figures] = await credentialsFinding(bus);
   yield credentials;
   if (!figures) return;
-  yield workersFinding(figures);
-  yield* memoryFindings(figures);
   const away = partitionsAwayOf(figures);
+  // While a partition is away, the call with which this is asked fails for that reason.
+  const refusal = away.length > 0 ? undefined : await refusalOfWrites(call);
+  if (refusal !== undefined) yield writesFinding(refusal);
+  yield workersFinding(figures, refusal === undefined);
+  yield* memoryFindings(figures);
   // The checks below read lists from the bus. While the bus cannot reach a partition, it refuses to list anything.
   if (away.length > 0) return yield partitionsFinding(away);
+  // Redis may refuse scripts that read, too.
+  if (refusal !== undefined) return;
   try {
     const role = await roleOf(bus);
     const subscriptions = await collect(bus.subscriptions({ limit: 1000 }));
@@ -229,9 +234,44 @@ async function* topicsFindings(
   if (detail !== undefined) yield good('topics', detail);
 }
 
-function workersFinding(figures: Figures): Finding {
+/** Time within which the bus must say once that Redis takes writes. A failover may take a moment. */
+const WRITES_TIMEOUT_MS = 2000;
+
+/**
+ * Resolves with the word with which Redis refuses writes, such as NOREPLICAS. Undefined if it does not refuse them. A
+ * bus of version 1.0.0 does not ask for writes; then undefined too.
+ */
+async function refusalOfWrites(call: Call): Promise<string | undefined> {
+  try {
+    await call.connect({ timeoutMs: WRITES_TIMEOUT_MS, isQuiet: true }).pulse();
+    return undefined;
+  } catch (error) {
+    const failure = error instanceof TimeLimitError ? (error.cause ?? error) : error;
+    if (!(failure instanceof RoutemasterError)) throw error;
+    return / refuses commands \((\w+)\)/.exec(failure.message)?.[1];
+  }
+}
+
+function writesFinding(word: string): Finding {
+  const advice = ADVICE_ON_REFUSAL[word] ?? 'The log of the bus quotes what Redis says.';
+  return bad('writes', `publishes are refused: Redis refuses writes (${word})`, advice);
+}
+
+const ADVICE_ON_REFUSAL: Readonly<Record<string, string>> = {
+  NOREPLICAS: 'Too few replicas follow Redis: start them, or lower its min-replicas-to-write.',
+  MISCONF: 'Redis cannot save to its disk: make room there. Its log says more.',
+  READONLY: 'The bus calls a replica: correct ROUTEMASTER_REDIS_URL, or promote it.',
+};
+
+function workersFinding(figures: Figures, takesWrites: boolean): Finding {
   const [found, due] = [workersOf(figures), sumOf(figures, 'jobs_due', { queue: 'main' })];
   if (found.workers > 0) return good('workers', `${workersText(found)}, ${due} deliveries due`);
+  if (!takesWrites)
+    return bad(
+      'workers',
+      'no worker is alive',
+      'A worker that runs cannot say so while Redis refuses writes.',
+    );
   const advice =
     'Start a worker process of the bus. If one runs, its log says what hinders it; if it says nothing, restart it.';
   return bad('workers', 'no worker is alive', advice);

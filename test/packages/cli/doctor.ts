@@ -367,6 +367,35 @@ test('doctor says what to do if the bus cannot use its Redis', async (t) => {
   assert.match(stderr, /^http:\S+ answers 503; trying again, .*\nnot_well: 1 of 3 checks found something\n$/);
 });
 
+test('doctor says that publishes are refused while Redis refuses writes, and why, before all advice on workers', async (t) => {
+  const { token, secret } = (await bus.scene(t)).publisher;
+  const { redis } = bus.store;
+  await redis.config('SET', 'min-replicas-to-write', '1');
+  const { stdout, status } = await terminal.rtm(`doctor -b ${bus.url} -t ${token}:${secret}`);
+  // What ends the scene stores something.
+  await redis.config('SET', 'min-replicas-to-write', '0');
+  const found =
+    /^ok +credentials .*\nBAD +writes +publishes are refused: Redis refuses writes \(NOREPLICAS\)\n +Too few replicas .*\n\w+ +workers /m;
+  assert.match(stdout, found);
+  assert.equal(status, 2);
+});
+
+test('doctor does not send anybody to start a worker while Redis refuses what workers store', async (t) => {
+  const detail = 'Redis refuses commands (MISCONF). Nothing was changed; try again in a moment.';
+  const port = await serving(t, ({ url }, response) => {
+    if (url === '/health') return void response.end('{}');
+    if (url === '/metrics') return void response.end('routemaster_delivery_workers{kind="regular"} 0\n');
+    response.writeHead(503, { 'content-type': 'application/problem+json' });
+    response.end(JSON.stringify({ code: 'storage_unavailable', detail }));
+  });
+  const { stdout } = await terminal.rtm(`doctor -b 127.0.0.1:${port} -t ${ROOT_KEY}`);
+  assert.match(
+    stdout,
+    /^BAD +writes +.* \(MISCONF\)\n +Redis cannot save .*\nBAD +workers +no worker is alive\n +A worker that runs cannot say so /m,
+  );
+  assert.doesNotMatch(stdout, /lists|Start a worker/);
+});
+
 test('doctor says at which URL to call a bus that redirects to https', async (t) => {
   const port = await serving(t, ({ url = '' }, response) => {
     if (url === '/health') return void response.end('{}');
