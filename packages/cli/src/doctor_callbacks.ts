@@ -1,6 +1,7 @@
-import { type Calls, type Routemaster, RoutemasterError } from '@routemaster/client';
+import type { Routemaster } from '@routemaster/client';
 import { reach } from './doctor_connections.ts';
 import { bad, type Finding, good, type Role } from './doctor_finding.ts';
+import { deliveries, type Failure, lastFailure, nextAttempt } from './last_failure.ts';
 import type { Subscription } from './subscriptions.ts';
 
 /**
@@ -16,7 +17,7 @@ type FullSubscription = Exclude<Subscription, { paused_at?: undefined }>;
  */
 const DELIVERED_WITHIN_MS = 60_000;
 
-/** Maximum characters of a callback, and of its answer, that are shown. */
+/** Maximum characters of a callback that are shown. */
 const MAX_SHOWN = 100;
 
 /** Maximum subscribers to examine. A client sees only itself; root and viewers see all subscribers. */
@@ -61,7 +62,7 @@ async function findingOf(bus: Routemaster, subscription: FullSubscription, role:
   const isAcceptedSince =
     typeof failure === 'object' && (await isDelivered(bus, failure.at, subscriber, role));
   if (failure !== 'none' && !isAcceptedSince)
-    return bad('callback', health, adviceWhenFailing(unreached, failure));
+    return bad('callback', health, await adviceWhenFailing(bus, unreached, failure));
   // Dead letters are reported even when deliveries go well again, because they wait until a human acts.
   if (subscription.dead_letters.batches > 0)
     return bad('callback', health, await adviceOnDeadLetters(bus, subscriber, role));
@@ -109,11 +110,25 @@ function progressOf(
   return ` after failures; ${events.queued === 0 ? 'nothing waits' : 'no delivery fails now'}`;
 }
 
-function adviceWhenFailing(unreached: string | undefined, failure: Failure | undefined): string {
+/** Matches the reason of an attempt that failed because nothing listened, or the host was not reached. */
+const UNREACHED =
+  /^(ECONNREFUSED|EHOSTUNREACH|EHOSTDOWN|ENETUNREACH|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|UND_ERR_CONNECT)/;
+
+async function adviceWhenFailing(
+  bus: Routemaster,
+  unreached: string | undefined,
+  failure: Failure | undefined,
+): Promise<string> {
   const why = failure?.text ?? '';
-  return unreached === undefined
-    ? `Deliveries fail, though something listens: it must answer 2xx in time.${why} Its log says more.`
-    : `Deliveries fail: start the receiver, or subscribe with another callback.${why}`;
+  if (unreached !== undefined)
+    return `Deliveries fail: start the receiver, or subscribe with another callback.${why}`;
+  const next = failure && UNREACHED.test(failure.reason) && (await nextAttempt(bus, failure.id));
+  if (next)
+    return (
+      `Something listens there again: the next attempt is ${next}, and rtm delivery retry ${failure.id} makes it ` +
+      `now.${why}`
+    );
+  return `Deliveries fail, though something listens: it must answer 2xx in time.${why} Its log says more.`;
 }
 
 async function adviceOnDeadLetters(bus: Routemaster, subscriber: string, role: Role): Promise<string> {
@@ -150,46 +165,4 @@ function adviceWhenPaused(by: FullSubscription['paused_by'], argument: string): 
     return 'An operator paused it, and only root can go on: ask there.';
   if (by === 'operator') return `rtm audit says who paused it. When it may get events again: ${command}.`;
   return `Go on with ${command}.`;
-}
-
-/** The last failed attempt to deliver to a subscriber: when it was (ms), and a sentence about it. */
-interface Failure {
-  at: number;
-  text: string;
-}
-
-/**
- * Returns the last failed attempt to deliver a batch that the subscriber has not accepted. Such a batch is `retrying`,
- * `in_flight` or `dead`. Returns `none` if no attempt failed. Returns undefined if the bus refuses `GET /deliveries`,
- * as an old release does.
- */
-async function lastFailure(
-  bus: Routemaster,
-  subscriber: string,
-  role: Role,
-): Promise<Failure | 'none' | undefined> {
-  // A batch that keeps failing is `retrying` most of the time, `in_flight` during each attempt, and `dead` at last.
-  // Between two calls, it can go from `in_flight` back to `retrying`, so `retrying` is asked for twice.
-  for (const state of ['retrying', 'in_flight', 'retrying', 'dead'] as const) {
-    const found = await deliveries(bus, { state }, subscriber, role);
-    if (!found) return undefined;
-    const attempts = found.flatMap((each) => each.attempts.slice(-1));
-    const last = attempts.filter(({ reason }) => reason !== null).sort((one, other) => other.at - one.at)[0];
-    if (last) {
-      const answer = last.answer ? `, ${JSON.stringify(last.answer.slice(0, MAX_SHOWN))}` : '';
-      return { at: last.at, text: ` The last attempt failed: ${last.reason}${answer}.` };
-    }
-  }
-  return 'none';
-}
-
-type Asked = Pick<NonNullable<Calls['GET /deliveries']['query']>, 'state' | 'since'>;
-
-async function deliveries(bus: Routemaster, asked: Asked, subscriber: string, role: Role) {
-  const query = { ...asked, limit: 100, ...(role === 'watcher' && { subscriber }) };
-  const found = await bus.call('GET /deliveries', { query }).catch((error) => {
-    if (error instanceof RoutemasterError) return undefined;
-    throw error;
-  });
-  return found?.filter((each) => each.join === undefined);
 }

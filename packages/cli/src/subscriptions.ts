@@ -7,6 +7,7 @@ import {
   SubscriberNotFoundError,
 } from '@routemaster/client';
 import { type Call, collect, Failure, numberOption, textOption } from './command.ts';
+import { lastFailure, nextAttempt } from './last_failure.ts';
 import { members } from './tables.ts';
 import { adviseOn, hintOnToken } from './tokens.ts';
 import { rubyYaml } from './yaml.ts';
@@ -128,12 +129,27 @@ export async function pauseSubscription(call: Call): Promise<void> {
     : bus.pauseSubscriber(token).catch(adviseOn(bus, token)));
 }
 
+/** Resumes as `pauseSubscription` pauses. Prints a note on stderr if the subscriber was not paused. */
 export async function resumeSubscription(call: Call): Promise<void> {
   const [token] = call.args;
   const bus = call.connect();
+  const hinting = call.connect({ timeoutMs: HINT_TIMEOUT_MS, isQuiet: true });
+  const before = await (token === undefined
+    ? // The path of a call is no place for the client's own token, which may be secret.
+      subscriptionOf(hinting, call.target().token)
+    : hinting.subscriber(token)
+  ).catch(() => undefined);
   await (token === undefined
     ? bus.resume().catch(refuseRoot)
     : bus.resumeSubscriber(token).catch(adviseOn(bus, token)));
+  if (before?.paused_at !== null) return;
+  const failure = await lastFailure(hinting, before.subscriber, token === undefined ? 'client' : 'watcher');
+  const next = typeof failure === 'object' && (await nextAttempt(hinting, failure.id));
+  call.note(
+    next
+      ? `it was not paused; what failed is tried again ${next}, or at once by rtm delivery retry ${failure.id}`
+      : 'it was not paused',
+  );
 }
 
 /**

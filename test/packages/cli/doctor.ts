@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import { type TestContext, test } from 'node:test';
@@ -8,6 +9,7 @@ import { ROOT_KEY } from '../../../harness/processes/bus_environment.ts';
 import { listenLocally } from '../../../harness/processes/ports.ts';
 import { until } from '../../../harness/until.ts';
 import { asRoot, bus } from './shared_bus.ts';
+import { silent } from './shared_terminal.ts';
 import { Terminal } from './terminal.ts';
 
 const terminal = new Terminal();
@@ -20,6 +22,17 @@ async function serving(t: TestContext, listener: RequestListener, tls?: { key: s
     server.closeAllConnections();
   });
   return listenLocally(server);
+}
+
+/** Puts the next attempt of a subscriber's oldest batch, which has failed, off until the end of the test. */
+async function putOff(token: string): Promise<void> {
+  const { keys, redis } = bus.store;
+  const [bid = ''] = await redis.zrange(keys.batches_queued(token), '0', '-1');
+  const scheduled = keys.jobs_scheduled('main');
+  await until(async () => {
+    const job = (await redis.zrangeBuffer(scheduled, '0', '-1')).find((each) => each.includes(bid));
+    return job !== undefined && (await redis.zadd(scheduled, 'XX', 'CH', Date.now() + 60_000, job)) === 1;
+  });
 }
 
 test('doctor ends with 0 if all is well', async (t) => {
@@ -87,6 +100,50 @@ test('doctor finds a callback that fails, that nobody serves, or that is paused'
     /paused by operator\n +rtm audit says who paused/,
   );
   await failing.subscriber.call('DELETE', '/subscriber');
+});
+
+test('doctor says that a callback listens again, and when it is tried, or how at once', async (t) => {
+  const { publisher, topic, subscriber } = await bus.scene(t);
+  const { token, secret } = subscriber;
+  const gone = await bus.receiver(t);
+  const { callback } = gone;
+  await gone.stop();
+  await subscriber.call('POST', '/subscription', { topics: [topic], callback, timeout: 0 });
+  await publisher.call('POST', `/topics/${topic}`, { type: 'noop', url: 'https://shop.example.com/1' });
+  await until(async () => (await subscriber.report()).health_points < 100);
+  const own = `-b ${bus.url} -t ${token}:${secret}`;
+  const batchOf = async () => {
+    const [{ id = '' } = {}] = (await subscriber.call('GET', '/deliveries?state=retrying')) as {
+      id: string;
+    }[];
+    const batch = (await subscriber.call('GET', `/deliveries/${id}`)) as { next_attempt_at: number };
+    return { id, nextMs: batch.next_attempt_at };
+  };
+  await putOff(subscriber.token);
+  const refused = await terminal.rtm(`doctor ${own}`);
+  assert.match(refused.stdout, /^BAD +callback .*ECONNREFUSED.*\n +Deliveries fail: start the receiver/m);
+  const port = Number(new URL(callback).port);
+  const back = createServer((_, response) => void response.writeHead(204).end());
+  t.after(() => back.close());
+  await once(back.listen(port, '127.0.0.1'), 'listening');
+  const { id, nextMs } = await batchOf();
+  const { stdout } = await terminal.rtm(`doctor ${own}`);
+  const at = new Date(nextMs).toISOString();
+  const advice =
+    `Something listens there again: the next attempt is at ${at}, and rtm delivery retry ${id} makes it now. ` +
+    'The last attempt failed: ECONNREFUSED';
+  assert.ok(stdout.includes(advice), `${stdout}\n${advice}`);
+
+  const resumed = await terminal.rtm(`sub resume ${own}`);
+  const note = `it was not paused; what failed is tried again at ${at}, or at once by rtm delivery retry ${id}\n`;
+  assert.deepEqual(resumed, { ...silent, stderr: note });
+  assert.deepEqual(await terminal.rtm(`sub resume ${token} ${asRoot()}`), { ...silent, stderr: note });
+  await terminal.rtm(`delivery retry ${id} ${own}`);
+  await until(async () => (await subscriber.report()).events.sent === 1);
+  const again = await terminal.rtm(`sub resume ${own}`);
+  assert.deepEqual(again, { ...silent, stderr: 'it was not paused\n' });
+  await terminal.rtm(`sub pause ${own}`);
+  assert.deepEqual(await terminal.rtm(`sub resume ${own}`), silent);
 });
 
 test('doctor says why the newest dead letter died, also when deliveries go well again', async (t) => {
@@ -217,14 +274,7 @@ test('doctor takes it for well if a callback accepts again, while what failed wa
   receiver.usual = answer.status(500);
   await publish(1);
   await until(async () => (await subscriber.report()).health_points < 100);
-  // Puts the next attempt off until the end of the test.
-  const { keys, redis } = bus.store;
-  const [bid = ''] = await redis.zrange(keys.batches_queued(subscriber.token), '0', '-1');
-  const scheduled = keys.jobs_scheduled('main');
-  await until(async () => {
-    const job = (await redis.zrangeBuffer(scheduled, '0', '-1')).find((each) => each.includes(bid));
-    return job !== undefined && (await redis.zadd(scheduled, 'XX', 'CH', Date.now() + 60_000, job)) === 1;
-  });
+  await putOff(subscriber.token);
   receiver.usual = answer.status(204);
   await publish(2);
   await until(async () => (await subscriber.report()).events.sent > 0);
