@@ -38,8 +38,9 @@ export async function examine(call: Call): Promise<void> {
   if (found > 0) throw new Failure('not_well', `${found} of ${findings.length} checks found something`);
 }
 
-function linesOf({ check, isWell, detail, advice }: Finding): string[] {
-  const first = `${isWell ? 'ok  ' : 'BAD '} ${check.padEnd(12)} ${textOf(detail)}`;
+function linesOf({ check, isWell, isWarning, detail, advice }: Finding): string[] {
+  const word = isWarning ? 'WARN' : isWell ? 'ok' : 'BAD';
+  const first = `${word.padEnd(4)} ${check.padEnd(12)} ${textOf(detail)}`;
   return advice === undefined ? [first] : [first, `     ${' '.repeat(12)} ${textOf(advice)}`];
 }
 

@@ -1,4 +1,4 @@
-import { bad, type Finding, type Role } from './doctor_finding.ts';
+import { bad, type Finding, type Role, warning } from './doctor_finding.ts';
 import type { Figures } from './figures.ts';
 import type { Join } from './joins.ts';
 import type { Subscription } from './subscriptions.ts';
@@ -18,7 +18,10 @@ const MAX_LISTED = 5;
 const MORE_MEMORY =
   'Memory ran short: raise the limit of Redis (maxmemory, and ROUTEMASTER_REDIS_MAX_MEM if set)';
 
-/** Yields a finding if the bus has lately dropped events of a subscriber. */
+/**
+ * Yields a finding if the bus has lately dropped events of a subscriber because memory ran short. It is only a warning
+ * if deliveries have told each subscriber of all: if memory is still short, another finding says so.
+ */
 export function* dropFindings(
   shown: readonly Subscription[],
   role: Role,
@@ -35,7 +38,8 @@ export function* dropFindings(
   });
   const hasLimit = figures.has('redis_memory_high_mark_bytes');
   const advice = role === 'client' ? adviceToClient(first.dropped, hasLimit) : adviceToWatcher(hasLimit);
-  yield bad('dropped', `events were dropped: ${listed(detail, '; ')}`, advice);
+  const found = lossy.some(({ dropped }) => dropped.untold > 0) ? bad : warning;
+  yield found('dropped', `events were dropped: ${listed(detail, '; ')}`, advice);
 }
 
 /** Without a limit of Redis, memory cannot run short: it was short earlier, or the demo dropped events on purpose. */

@@ -1,6 +1,9 @@
 export interface Finding {
   check: string;
+  /** False if something must be done. The exit status is then 2. */
   isWell: boolean;
+  /** True if nothing is left to do, but the user should know what has happened. */
+  isWarning?: true;
   detail: string;
   advice?: string;
 }
@@ -10,6 +13,10 @@ export type Role = 'client' | 'watcher';
 
 export function good(check: string, detail: string): Finding {
   return { check, isWell: true, detail };
+}
+
+export function warning(check: string, detail: string, advice: string): Finding {
+  return { check, isWell: true, isWarning: true, detail, advice };
 }
 
 export function bad(check: string, detail: string, advice?: string): Finding {
