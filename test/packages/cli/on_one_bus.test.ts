@@ -11,4 +11,5 @@ import './tail.ts';
 import './audit_and_delivery.ts';
 import './verify.ts';
 import './proxied.ts';
+import './doctor_subscribers.ts';
 import './doctor.ts';
