@@ -193,8 +193,8 @@ export function apiTokensApi({ authentication, dialect, ...parts }: ApiTokensPar
         // half-way.
         await clients.remove(token);
         const removing = joins.tokens(token).then(removeJoins);
-        // While a partition is away, the others still do their part. The subscriber and joins stay if a topic of theirs
-        // is there.
+        // If a partition is away, the other partitions are still cleaned up. But the subscriber, or a join, is not
+        // removed yet if it is subscribed to a topic of the partition that is away.
         await allOrThrow([clients.removeCopies(token), subscribers.remove(token), removing]);
         return NO_CONTENT;
       },

@@ -149,8 +149,8 @@ export class Autodrop {
         deliveryLog: this.#limits.deliveryLog,
       });
       begun = rest;
-      // `isSpent` means that nothing more can be dropped for an order, for example because workers are delivering all
-      // batches that are left. Infinity removes such an order from the plan.
+      // `isSpent` means that nothing more can be dropped for this entry of the plan, for example because workers are
+      // delivering all batches that are left. Infinity removes the entry from the plan.
       const dropped = orders.map(({ deleted, isSpent }) => (isSpent ? Number.POSITIVE_INFINITY : deleted));
       plan = withoutDropped(plan, dropped);
       yield* drops;

@@ -18,7 +18,7 @@ export function adviseIfPerhapsDone(advice: string): (error: RoutemasterError) =
   };
 }
 
-/** Returns a message, which may end with a full stop, followed by advice. */
+/** Returns a message followed by advice. A full stop at the end of the message is left out. */
 export function withAdvice(message: string, advice: string): string {
   return `${message.replace(/\.$/, '')}; ${advice}`;
 }
