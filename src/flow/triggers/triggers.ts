@@ -143,13 +143,13 @@ export class Triggers {
   }
 
   /**
-   * Makes sure that at most one partition has the trigger. Resolves with what was found there, or in `home` if no
-   * partition has the trigger. An interrupted call, or two calls at the same time, can leave the trigger in several
-   * partitions:
-   * - If it has the field `moving` in one of them, this function moves it from there to the partition of its new topic,
-   *   unless that partition does not know the client. If that partition already has a trigger of this name, the script
-   *   `receive_trigger` decides which of the two stays.
-   * - Otherwise the trigger stays in the first partition, and this function removes it from the others.
+   * Makes sure that at most one partition has the trigger. Resolves with what was found in that partition. If no
+   * partition has the trigger, resolves with what was found in `home`. An interrupted call, or two calls at the same
+   * time, can leave the trigger in several partitions:
+   * - If it has the field `moving` in one of them, and the partition of its new topic knows the client, this function
+   *   moves it there. If that partition already has a trigger of this name, the script `receive_trigger` decides which
+   *   of the two stays.
+   * - In all other cases the trigger stays in the first partition that has it, and is removed from the others.
    */
   async #keepOne(trigger: TriggerName, home: Partition): Promise<Found> {
     for (let looks = 1; ; looks++) {

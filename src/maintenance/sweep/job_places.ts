@@ -21,8 +21,8 @@ export const bytesOf = (job: PackedJob): Buffer => Buffer.from(job, 'latin1');
 
 /**
  * Yields the jobs in all places of a queue. Reads the places in the order in which a job passes through them, so a job
- * that moves meanwhile is usually found in its new place. `waitingTokens` has the tokens of subscribers with waiting
- * jobs.
+ * that moves meanwhile is usually found in its new place. One of these places are the waiting jobs of each subscriber
+ * (lua/delivering/waiting.lua): `waitingTokens` says which subscribers may have some.
  */
 export async function* jobPlaces(
   walk: Walk,
