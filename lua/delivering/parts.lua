@@ -5,13 +5,15 @@ waits in the place of the batch.
 Both get new UIDs. If a failover loses the cut, and the subscriber's limits are higher then, all events are delivered
 under the old UID. A receiver that had got only the part under the old UID would ignore all other events.
 
-In the subscriber's index, the part must come before the rest, and after the parts that were cut off earlier. So the
-rest keeps the score of the batch, and the part gets that score minus the number of events that are left:
+In the subscriber's index, the rest must come before other batches that have the score of the batch, because one call
+opened them all. Redis sorts these by UID, and the new UID may come last. So the rest gets a score that is one lower. The
+part must come before the rest, and after the parts that were cut off earlier. So it gets the score of the rest minus
+two for each event that is left:
 
   cut            events left  score of the rest  score of the part
   (none)         250          9000
-  100 cut off    150          9000               8850
-  100 more        50          9000               8950
+  100 cut off    150          8999               8999 - 2 * 150 = 8699
+  100 more        50          8998               8998 - 2 *  50 = 8898
 ]]
 local batches = include('delivering/batches')
 local jobs = include('delivering/jobs')
@@ -27,13 +29,14 @@ local parts = {}
 local function score_of_part(queue, score_of_rest, events_left)
   local below = redis.call('ZRANGE', queue, '(' .. score_of_rest, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')
   local after_older = (tonumber(below[2]) or 0) + 1
-  return string.format('%d', math.min(math.max(score_of_rest - events_left, after_older), score_of_rest - 1))
+  return string.format('%d', math.min(math.max(score_of_rest - 2 * events_left, after_older), score_of_rest - 1))
 end
 
--- Gives a batch a new UID in a sorted set of batches. The batch keeps its score, or gets the score `default` if the set
--- lacks it. Returns the score.
-local function rename_in(index, old, new, default)
+-- Gives a batch a new UID in a sorted set of batches, and a score that is `lowered` by so much. If the set lacks the
+-- batch, its score was `default`. Returns the new score.
+local function rename_in(index, old, new, default, lowered)
   local score = redis.call('ZSCORE', index, old) or default
+  if lowered > 0 then score = string.format('%d', score - lowered) end
   redis.call('ZADD', index, score, new)
   redis.call('ZREM', index, old)
   return score
@@ -43,9 +46,9 @@ end
 local function cut_entries(call, whole, part, rest, list, events_left)
   local keys, token, created_ms, attempts = call.keys, unpack(list, 1, batches.HEADER)
   local index, queue = keys.batches_index(), keys.batches_queued(token)
-  local score = rename_in(queue, whole, rest, string.format('%d', created_ms * 1000))
+  local score = rename_in(queue, whole, rest, created_ms * 1000, 1)
   redis.call('ZADD', queue, score_of_part(queue, score, events_left), part)
-  redis.call('ZADD', index, rename_in(index, whole, rest, created_ms), part)
+  redis.call('ZADD', index, rename_in(index, whole, rest, created_ms, 0), part)
   if attempts ~= '0' then redis.call('ZREM', keys.batches_retrying(token), whole) end
   redis.call('HINCRBY', keys.gauge_batches(), token, 1)
 end

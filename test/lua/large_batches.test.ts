@@ -219,6 +219,22 @@ describe('a delivery carries no more than max and max_bytes', () => {
     }
   });
 
+  test('before batches that the same call opened, whatever their names', async () => {
+    for (const seed of ['aa', 'zz']) {
+      await redis.flush();
+      await bus.subscribe('alice', { max: 2 });
+      await bus.publish('mm', 'widgets', events(4));
+      await bus.subscribe('alice', { max: 1, ordered: 1 });
+      const delivered = [];
+      for (let n = 0; n < 4; n++) {
+        const [grant] = (await bus.acquire(['w1'], { seed: `${seed}${nthWord(n)}` })).grants;
+        delivered.push(...(grant?.batch?.slice(3) ?? []));
+        await bus.ack('w1', grant?.job ?? '');
+      }
+      assert.deepEqual(delivered, events(4));
+    }
+  });
+
   test('over all attempts: what was cut is tried again as it was', async () => {
     await bus.subscribe('alice', { max: 100, maxBytes: KB });
     await bus.publish('a', 'widgets', events(20));
