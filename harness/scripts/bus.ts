@@ -157,6 +157,11 @@ export class Bus extends WorkerCalls {
     return this.store.run('retry_batch', { clients, bid: longName(name) });
   }
 
+  /** Makes a waiting batch a dead letter, if it is of one of these subscribers; by default of any. */
+  async buryBatch(name: string, clients: string[] = []): Promise<Reply<'bury_batch'>> {
+    return this.store.run('bury_batch', { clients, bid: longName(name) });
+  }
+
   async schedule(limit = 100) {
     const { promoted, nextDueUs } = await this.store.run('schedule', { limit });
     return { promoted, nextDueMs: nextDueUs === undefined ? -1 : nextDueUs / 1000 };

@@ -38,9 +38,7 @@ return function(call, args)
   if redis.call('HEXISTS', keys.subscriber(token), 'paused_at') == 1 then return 'delivery_paused' end
   local ordered = redis.call('HGET', keys.subscriber(token), 'ordered') == '1'
   local job = ordered and waiting.oldest_job(call, token) or jobs.delivery_of(bid)
-  local was_scheduled = redis.call('ZREM', keys.jobs_scheduled('main'), job) == 1
-  local waited = was_scheduled or redis.call('ZREM', keys.jobs_waiting(token), job) == 1
-  if not waited then return 'delivery_not_waiting' end
+  if not waiting.take(call, token, job) then return 'delivery_not_waiting' end
   jobs.make_instant(call, 'main', job)
   try_first(call, token, job)
   return 'ok'

@@ -12,6 +12,13 @@ function waiting.add(call, token, job)
   redis.call('ZADD', call.keys.jobs_waiting(token), call.now_us + call.waiting_added, job)
 end
 
+-- Takes a job out of the jobs that no worker may take yet: the scheduled ones, and those that wait for others of the
+-- subscriber. The caller puts it elsewhere. Returns false if the job is not there.
+function waiting.take(call, token, job)
+  if redis.call('ZREM', call.keys.jobs_scheduled('main'), job) == 1 then return true end
+  return redis.call('ZREM', call.keys.jobs_waiting(token), job) == 1
+end
+
 -- Returns the job of the subscriber's oldest batch, or nothing if the subscriber has no batch. If the subscriber is
 -- `ordered`, only this job may run.
 function waiting.oldest_job(call, token)

@@ -75,6 +75,9 @@ export function deliveryPage(api: ApiCalls): Route[] {
     forwarding(api, 'POST /deliveries/:id/retry', `${PATH}/:id/retry`, {
       next: ({ params }) => `${PATH}/${params.id}`,
     }),
+    forwarding(api, 'POST /deliveries/:id/bury', `${PATH}/:id/bury`, {
+      next: ({ params }) => `${PATH}/${params.id}`,
+    }),
   ];
 
   /**
@@ -91,10 +94,16 @@ export function deliveryPage(api: ApiCalls): Route[] {
     );
   }
 
-  /** Returns a form that delivers the batch now and, for a dead letter, one that purges it. */
+  function buryForm(call: PageCall, { id, state }: Delivery): Content {
+    if (!WAITING.includes(state) || !api.allows('POST /deliveries/:id/bury', call)) return undefined;
+    const what = 'It becomes a dead letter, which you can retry later. The batches behind it go on.';
+    return confirmed(call, 'Bury…', what, { action: `${PATH}/${id}/bury`, does: 'Bury' });
+  }
+
+  /** Returns a form that delivers the batch now, and one that buries it or, if it is a dead letter, purges it. */
   function acts(call: PageCall, delivery: Delivery): Content {
     const { id, state } = delivery;
-    if (state !== 'dead') return retryForm(api, call, delivery);
+    if (state !== 'dead') return [retryForm(api, call, delivery), buryForm(call, delivery)];
     if (!api.allows('POST /dead_letters/:id/retry', call)) return undefined;
     const path = '/console/dead_letters/selected';
     return [

@@ -62,6 +62,7 @@ export const DEATH_REASONS = [
   'failed_in_bus',
   'killed_worker',
   'join_refused',
+  'buried',
 ] as const;
 export type DeathReason = (typeof DEATH_REASONS)[number];
 

@@ -17,7 +17,7 @@ const TAGS = { topic: 'topic', subscriber: 'queue' } as const;
  */
 const VALUES: Readonly<Record<string, readonly string[]>> = {
   status: ['success', 'failure'],
-  reason: ['max_attempts', 'max_age', 'failed_in_bus', 'killed_worker', 'join_refused'],
+  reason: ['max_attempts', 'max_age', 'failed_in_bus', 'killed_worker', 'join_refused', 'buried'],
 };
 
 /**

@@ -167,6 +167,11 @@ export const RECORDS: Texts = {
     description:
       'A batch that waits for its deadline, or for its next attempt, is tried at once, also if its subscriber is held back after failures. In order, if the subscriber asked for that: then its oldest batch is tried. For the subscriber itself and root.',
   },
+  'POST /deliveries/:id/bury': {
+    summary: 'Give up a batch now',
+    description:
+      'A batch that waits becomes a dead letter, and those behind it go on. For the subscriber itself and root.',
+  },
   'GET /audit': {
     summary: 'Show who changed what',
     description:

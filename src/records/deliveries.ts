@@ -43,7 +43,7 @@ interface DeliveryPage {
 }
 
 /**
- * Lists, finds and retries batches. An accepted or dropped batch is deleted; the methods return its record in the
+ * Lists, finds, retries and buries batches. An accepted or dropped batch is deleted; the methods return its record in the
  * delivery log instead. With `clients` (tokens of subscribers), a method sees only the batches of these subscribers.
  */
 export class Deliveries {
@@ -135,6 +135,15 @@ export class Deliveries {
       return outcome === 'delivery_not_found' ? undefined : outcome;
     });
     return found ?? 'delivery_not_found';
+  }
+
+  /** Makes a waiting batch a dead letter. */
+  async bury(id: string, clients?: readonly string[]): Promise<Reply<'bury_batch'>> {
+    const found = await firstFound(this.#holding(clients), async ([partition, tokens]) => {
+      const reply = await partition.run('bury_batch', { clients: tokens, bid: id });
+      return reply.outcome === 'delivery_not_found' ? undefined : reply;
+    });
+    return found ?? { outcome: 'delivery_not_found', token: undefined, events: 0 };
   }
 
   /**

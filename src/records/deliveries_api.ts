@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { BusError } from '../errors.ts';
 import { UID } from '../ids.ts';
+import type { Recorder } from '../metrics/recorder.ts';
 import { DEFAULT_LISTED, LIMIT, nextLink, TIME } from '../routing/paging.ts';
 import { parameters } from '../routing/query.ts';
 import { ALL, BOTH, type Input, NO_CONTENT, NOTHING, ok, type Route, route } from '../routing/route.ts';
@@ -54,6 +55,7 @@ const WHOLE_DELIVERY = DELIVERY.extend({
 });
 export type WholeDelivery = z.infer<typeof WHOLE_DELIVERY>;
 
+const NOT_QUEUED = 'there is no such batch of yours that is queued';
 const NOT_WAITING = {
   delivery_not_waiting: 'this batch is under way, or tried as soon as a worker is free for it',
   delivery_paused: 'its subscriber is paused; resume the subscriber first',
@@ -61,14 +63,15 @@ const NOT_WAITING = {
 
 interface DeliveriesParts extends AskedSubscribersParts {
   deliveries: Deliveries;
+  recorder: Pick<Recorder, 'removed' | 'buried'>;
 }
 
 /**
- * `/deliveries`: shows batches and their states, and retries a waiting batch at once. Clients see and retry their own
- * batches, root sees and retries all, and viewers see all.
+ * `/deliveries`: shows batches and their states, retries a waiting batch at once, and buries one. Clients see and
+ * change their own batches, root all of them; viewers see all.
  */
 export function deliveriesApi(parts: DeliveriesParts): Route[] {
-  const { deliveries } = parts;
+  const { deliveries, recorder } = parts;
   return [
     route('GET /deliveries', ALL, {
       query: PAGE,
@@ -109,11 +112,25 @@ export function deliveriesApi(parts: DeliveriesParts): Route[] {
       async handle({ caller, params: { id } }) {
         const outcome = await deliveries.retry(id, await ownSubscribers(parts, caller));
         if (outcome === 'delivery_not_found')
-          throw new BusError(
-            outcome,
-            'there is no such batch of yours that is queued; if it is a dead letter, retry it as such',
-          );
+          throw new BusError(outcome, `${NOT_QUEUED}; if it is a dead letter, retry it as such`);
         if (outcome !== 'ok') throw new BusError('delivery_not_waiting', NOT_WAITING[outcome]);
+        return NO_CONTENT;
+      },
+    }),
+    route('POST /deliveries/:id/bury', BOTH, {
+      action: 'delivery.bury',
+      params: PARAMS,
+      answers: NOTHING,
+      errors: ['delivery_not_found', 'delivery_not_waiting'],
+      async handle({ caller, params: { id } }) {
+        const { outcome, token, events } = await deliveries.bury(id, await ownSubscribers(parts, caller));
+        if (outcome === 'delivery_not_found')
+          throw new BusError(outcome, `${NOT_QUEUED}; it may be a dead letter already`);
+        if (outcome !== 'ok') throw new BusError(outcome, NOT_WAITING[outcome]);
+        if (token !== undefined && events > 0) {
+          recorder.removed(token, events);
+          recorder.buried(token, 'buried', events);
+        }
         return NO_CONTENT;
       },
     }),

@@ -11,6 +11,7 @@ export const ACTIONS = [
   'subscriber.resume',
   'subscriber.test',
   'delivery.retry',
+  'delivery.bury',
   'topic.give',
   'topic.delete',
   'delayed_event.delete',

@@ -20,7 +20,7 @@ describe('a viewer', () => {
     for (const path of [
       ...['remove', 'publish', 'take_back'].map((does) => `/console/topics/${scene.topic}/${does}`),
       ...['remove', 'pause', 'resume', 'test', 'settings'].map((does) => `${subscriber}/${does}`),
-      '/console/deliveries/A96w5uKHOM8kSsHw----/retry',
+      ...['retry', 'bury'].map((does) => `/console/deliveries/A96w5uKHOM8kSsHw----/${does}`),
       ...['fire', 'pause', 'resume', 'remove'].map((does) => `/console/triggers/nightly/${does}`),
       ...['/console/triggers', '/console/joins', '/console/joins/ready/remove'],
       '/console/jobs/main-x/run',

@@ -168,6 +168,13 @@ export class Model extends TopicsAndSubscribers {
     return { buried: work.events.length, dropped: 0 };
   }
 
+  /** Makes a dead letter of a batch that no worker delivers. */
+  buryNow(batch: Batch): void {
+    this.batches = this.batches.filter((each) => each !== batch);
+    this.letters.push(Object.assign(batch, { reason: 'buried', open: false }));
+    this.tryNow(batch.token);
+  }
+
   #fail(batch: Batch, { throttleMs, noted }: Failure): void {
     if (noted) note(batch, false);
     const subscriber = this.subscribers.get(batch.token);

@@ -106,6 +106,7 @@ const anyStep = [
   step(8, upkeep.schedule, fc.integer({ min: 1, max: 10 })),
   step(2, upkeep.runJob, n),
   step(3, upkeep.retryBatch, n),
+  step(2, upkeep.buryBatch, n),
   step(1, upkeep.sendTest, token),
   step(2, upkeep.scrub, seldom),
   step(1, upkeep.retire, workers),

@@ -62,6 +62,22 @@ export async function retryBatch(world: World, model: Model, n: number): Promise
   return `retry ${name}: ${outcome}`;
 }
 
+/** Makes a dead letter of a batch, if its job waits and its subscriber has not left. */
+export async function buryBatch(world: World, model: Model, n: number): Promise<string> {
+  const batch = pick(model.batches, n);
+  if (!batch) return 'bury no batch';
+  const { name = '', token, events } = batch;
+  const { main, lanes } = world.state;
+  const waits = main.scheduled.includes(name) || (lanes.waiting[token]?.includes(name) ?? false);
+  const reply = await world.bus.buryBatch(name);
+  if (!model.subscribers.has(token)) assert.equal(reply.outcome, 'delivery_not_found');
+  else if (waits) assert.deepEqual(reply, { outcome: 'ok', token, events: events.length });
+  else assert.equal(reply.outcome, 'delivery_not_waiting');
+  if (reply.outcome === 'ok') model.buryNow(batch);
+  else await world.assertUnchanged();
+  return `bury batch ${name}: ${reply.outcome}`;
+}
+
 /** Sends a test event to one subscriber, in a batch of its own. */
 export async function sendTest(world: World, model: Model, token: string): Promise<string> {
   const [event = ''] = world.events(1);

@@ -131,6 +131,34 @@ describe('a batch', () => {
     await bus.ack('w1', 'a1');
   });
 
+  test('is given up if it waits, by its subscriber and root', async () => {
+    await subscriber('sub', { ordered: 1 });
+    await subscriber('other', { topics: ['gadgets'] });
+    await bus.publish('a', 'widgets', [event('e1'), event('e2')]);
+    const bury = async (as: string, name: string) => {
+      const answer = await api.call('POST', `/deliveries/${longName(name)}/bury`, { as });
+      return answer.status === 204 ? 204 : problemIn(answer).code;
+    };
+    for (const [as, name] of [
+      ['sub', 'a1'],
+      ['root', 'a2'],
+    ] as const) {
+      await bus.acquire(['w1']);
+      assert.equal(await bury(as, name), 'delivery_not_waiting');
+      const attempted = JSON.stringify(attempt(1_700_000_000_001));
+      await bus.nack('w1', name, { delayMs: HOUR_MS, throttleMs: 0, attempt: attempted });
+      assert.equal(await bury('other', name), 'delivery_not_found');
+      assert.equal(await bury('viewer', name), 'forbidden');
+      assert.equal(await bury(as, name), 204);
+      assert.equal(await bury(as, name), 'delivery_not_found');
+    }
+    const letters = await read('sub', '/deliveries?state=dead');
+    assert.deepEqual(
+      letters.map(({ reason }) => reason),
+      ['buried', 'buried'],
+    );
+  });
+
   test('says for what it waits, and before which time it is not tried', async () => {
     const wait = async (name: string) => {
       const { waits_for, next_attempt_at } = await one('sub', name);

@@ -2,7 +2,7 @@ import { listAudit } from './audit.ts';
 import type { Command, Option } from './command.ts';
 import { printCompletion } from './completion.ts';
 import { listDeadLetters, purgeDeadLetters, retryDeadLetters, showDeadLetter } from './dead_letters.ts';
-import { listDeliveries, retryDelivery, showDelivery } from './deliveries.ts';
+import { buryDelivery, listDeliveries, retryDelivery, showDelivery } from './deliveries.ts';
 import { examine } from './doctor.ts';
 import { deleteJoin, listJoins, putJoin, showJoin } from './joins.ts';
 import { listen } from './listening.ts';
@@ -266,6 +266,12 @@ export const COMMANDS: readonly Command[] = [
     args: ['ID'],
     help: 'deliver a batch now that waits for its deadline or its next attempt',
     run: retryDelivery,
+  },
+  {
+    name: 'delivery bury',
+    args: ['ID'],
+    help: 'give up a batch that waits: it becomes a dead letter, and those behind it go on',
+    run: buryDelivery,
   },
   {
     name: 'dead list',

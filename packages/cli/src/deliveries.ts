@@ -52,6 +52,12 @@ export async function retryDelivery(call: Call): Promise<void> {
   call.print(undefined, ['retried 1']);
 }
 
+export async function buryDelivery(call: Call): Promise<void> {
+  const [id = ''] = call.args;
+  await call.connect().buryDelivery(id);
+  call.print(undefined, [`it is a dead letter now; to deliver it after all: rtm dead retry ${id}`]);
+}
+
 function placeOf(field: string): number {
   const place = SHOWN_FIRST.indexOf(field);
   return place === -1 ? SHOWN_FIRST.length : place;

@@ -182,6 +182,11 @@ export abstract class Api extends AnyCall {
     return this.call('POST /deliveries/:id/retry', { params: { id } }, options);
   }
 
+  /** Makes a batch that waits a dead letter. The batches behind it go on. */
+  buryDelivery(id: string, options?: CallOptions) {
+    return this.call('POST /deliveries/:id/bury', { params: { id } }, options);
+  }
+
   /** Lists dead letters, the newest first. Without `subscriber`, root and viewers get those of all subscribers. */
   deadLetters(options: ListOptions<'GET /dead_letters'> = {}) {
     return this.list('GET /dead_letters', options);

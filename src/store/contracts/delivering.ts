@@ -140,6 +140,10 @@ export const deliveringContracts = {
     arguments: { clients: ['text'], bid: 'text' },
     reply: 'ok|delivery_not_found|delivery_not_waiting|delivery_paused',
   },
+  bury_batch: {
+    arguments: { clients: ['text'], bid: 'text' },
+    reply: { outcome: 'ok|delivery_not_found|delivery_not_waiting', token: 'text?', events: 'number' },
+  },
   revive: {
     arguments: { client, bids: ['text'] },
     reply: [{ outcome: 'ok|dead_letter_not_found|subscriber_not_found', token: 'text?', events: 'number?' }],

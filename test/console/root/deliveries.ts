@@ -87,7 +87,7 @@ describe('root', () => {
     await visit.page.goto(`${bus.url}/console/deliveries/${id}`);
     assert.match(await visit.text('.figures'), /Next attemptin (59 min|1 h)/);
     await visit.assertSound();
-    await visit.page.click('details.confirm summary');
+    await visit.page.click('details.confirm:has(.copyable) summary');
     const command = await visit.page.$eval('.copyable pre', ({ textContent }) => textContent ?? '');
     await promisify(execFile)('sh', ['-c', command], { env: { ...process.env, DELIVERY_UUID: 'me' } });
     const [first, repeated, ...others] = own.receiver.deliveries;
@@ -101,6 +101,26 @@ describe('root', () => {
       `/Opened.*Closed.*Attempt 1: 500.*Attempt 2: 2/.test(document.querySelector('.steps').textContent)`,
     );
     await visit.page.waitForFunction(`/Statetaken/.test(document.querySelector('main').textContent)`);
+  });
+
+  test('gives up a batch that an ordered subscriber refuses, and the next one is delivered', async () => {
+    const own = await bus.scene({ after: (end) => ends.push(end) });
+    const { callback } = own.receiver;
+    const subscription = { topics: [own.topic], callback, ordered: true, max: 1, timeout: 0 };
+    await own.subscriber.call('POST', '/subscription', subscription);
+    own.receiver.answers(answer.status(422, { 'retry-after': '3600' }));
+    await own.publisher.publish(own.topic, [{ url: 'https://shop.example.com/1' }]);
+    await until(async () => (await newest(own)).state === 'retrying');
+    const { id } = await newest(own);
+    await own.publisher.publish(own.topic, [{ url: 'https://shop.example.com/2' }]);
+    const visit = await as(root, `/console/deliveries/${id}`);
+    const bury = `form[action="/console/deliveries/${id}/bury"]`;
+    await visit.page.click(`details:has(${bury}) summary`);
+    await visit.submit(`${bury} button`);
+    assert.match(await visit.text('main'), /Statedead.*buried/s);
+    await until(async () => (await newest(own)).state === 'taken');
+    const labels = { subscriber: own.subscriber.token, reason: 'buried' };
+    await until(async () => (await bus.metric('routemaster_batches_dead_lettered_total', labels)) === 1);
   });
 
   test('stops the live tail, copies an event, and goes on', async () => {

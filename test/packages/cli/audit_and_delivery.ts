@@ -117,6 +117,16 @@ test('delivery lists batches, shows what one waits for, and tries it at once', a
     /^delivery_not_found: there is no such batch of yours that is queued; if it is a dead letter, retry/,
   );
   assert.equal(again.status, 2);
+
+  receiver.usual = answer.status(503);
+  await publisher.publish(topic, { url: 'https://shop.example.com/3' });
+  const other = await until(async () => retrying.exec((await list('--state retrying')).stdout)?.[1]);
+  assert.deepEqual(await terminal.rtm(`delivery bury ${other} ${own}`), {
+    ...silent,
+    stdout: `it is a dead letter now; to deliver it after all: rtm dead retry ${other}\n`,
+  });
+  assert.match((await terminal.rtm(`dead show ${other} ${own}`)).stdout, /^reason +buried$/m);
+  assert.equal((await terminal.rtm(`dead purge ${other} ${own}`)).status, 0);
 });
 
 test('delivery and dead list those of one join', async (t) => {

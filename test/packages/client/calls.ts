@@ -68,6 +68,7 @@ const METHODS: Partial<Record<CallName, (bus: Routemaster) => Promise<unknown>>>
   'GET /deliveries': (bus) => drain(bus.deliveries({ state: 'taken' })),
   'GET /deliveries/:id': (bus) => bus.delivery('ID'),
   'POST /deliveries/:id/retry': (bus) => bus.retryDelivery('ID'),
+  'POST /deliveries/:id/bury': (bus) => bus.buryDelivery('ID'),
   'GET /dead_letters': (bus) => drain(bus.deadLetters()),
   'GET /dead_letters/:id': (bus) => bus.deadLetter('ID'),
   'POST /dead_letters/:id/retry': (bus) => bus.retryDeadLetter('ID'),

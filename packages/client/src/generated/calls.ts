@@ -245,6 +245,7 @@ export interface Calls {
         | 'subscriber.resume'
         | 'subscriber.test'
         | 'delivery.retry'
+        | 'delivery.bury'
         | 'topic.give'
         | 'topic.delete'
         | 'delayed_event.delete'
@@ -279,7 +280,14 @@ export interface Calls {
     query: {
       subscriber?: string | undefined;
       join?: string | undefined;
-      reason?: 'max_attempts' | 'max_age' | 'failed_in_bus' | 'killed_worker' | 'join_refused' | undefined;
+      reason?:
+        | 'max_attempts'
+        | 'max_age'
+        | 'failed_in_bus'
+        | 'killed_worker'
+        | 'join_refused'
+        | 'buried'
+        | undefined;
       since?: number | undefined;
       until?: number | undefined;
       limit?: number | undefined;
@@ -340,6 +348,7 @@ export interface Calls {
       events?: { [name: string]: unknown }[] | undefined;
     };
   };
+  'POST /deliveries/:id/bury': { query: undefined; body: undefined; answer: undefined };
   'POST /deliveries/:id/retry': { query: undefined; body: undefined; answer: undefined };
   'GET /docs': { query: undefined; body: undefined; answer: string };
   'GET /health': { query: undefined; body: undefined; answer: Record<string, unknown> };
