@@ -10,12 +10,12 @@ const says = (pattern: RegExp) => `${pattern}.test(document.querySelector('main'
 describe('the overview', () => {
   test('counts the processes that live', async () => {
     const visit = await as(root);
-    await visit.page.waitForFunction(says(/Processes1 web, 1 worker\b/));
+    await visit.until(says(/Processes1 web, 1 worker\b/));
     await bus.start('web');
     const second = await bus.start('worker');
-    await visit.page.waitForFunction(says(/Processes2 web, 2 workers/));
+    await visit.until(says(/Processes2 web, 2 workers/));
     await second.kill();
-    await visit.page.waitForFunction(says(/Processes2 web, 1 worker\b/));
+    await visit.until(says(/Processes2 web, 1 worker\b/));
     assert.deepEqual(visit.complaints, []);
   });
 

@@ -192,7 +192,7 @@ describe('each page', () => {
     await bus
       .client('another')
       .then((client) => client.publish('zzz_new_topic', { url: 'https://shop.example.com/2' }));
-    await visit.page.waitForFunction(`document.querySelector('main').textContent.includes('zzz_new_topic')`);
+    await visit.until(`document.querySelector('main').textContent.includes('zzz_new_topic')`);
     assert.ok(!before.includes('zzz_new_topic'));
     assert.deepEqual(visit.complaints, []);
   });
@@ -246,7 +246,7 @@ describe('each page', () => {
     await visit.page.waitForSelector('html.slowed');
     assert.match(await foot(visit), /refreshed less often/);
     assert.equal(await visit.page.$('.stale'), null);
-    await visit.page.waitForFunction('window.askedAt.length >= 2');
+    await visit.until('window.askedAt.length >= 2');
     const [first = 0, second = 0] = (await visit.page.evaluate('window.askedAt')) as number[];
     assert.ok(second - first > 3000, `asked again after ${second - first} ms`);
     await visit.page.evaluate(`(async () => {
@@ -271,7 +271,7 @@ describe('each page', () => {
           return send(...asked);
         };
       }`);
-      await visit.page.waitForFunction('window.isOnItsWay');
+      await visit.until('window.isOnItsWay');
       await visit.page.click(selector);
       await visit.page.evaluate(`new Promise((resolve) => {
         document.addEventListener('htmx:finally:request', resolve);
@@ -301,9 +301,7 @@ describe('each page', () => {
     })`);
     assert.equal(await focused(), topic);
     await visit.page.evaluate('document.activeElement.blur()');
-    await visit.page.waitForFunction(
-      `document.querySelector('main').textContent.includes('aaa_first_topic')`,
-    );
+    await visit.until(`document.querySelector('main').textContent.includes('aaa_first_topic')`);
   });
 
   test('asks for nothing while its tab is hidden', async () => {
@@ -354,10 +352,10 @@ describe('plots', () => {
   test('are drawn from the history, and told in words', async () => {
     const plotted = `document.querySelectorAll('figure canvas').length`;
     const visit = await as(root, '/console');
-    await visit.page.waitForFunction(`${plotted} === 5`);
-    await visit.page.waitForFunction(`/stored [0-9.]+ MiB/.test(document.querySelector('main').textContent)`);
+    await visit.until(`${plotted} === 5`);
+    await visit.until(`/stored [0-9.]+ MiB/.test(document.querySelector('main').textContent)`);
     await visit.page.goto(`${bus.url}/console/subscribers/${scene.subscriber.token}?range=24h`);
-    await visit.page.waitForFunction(`${plotted} === 3`);
+    await visit.until(`${plotted} === 3`);
     const written = [999_960, 999_400].map((value) => `written(${value}, 'events')`);
     assert.deepEqual(await visit.page.evaluate(`[${written}]`), ['1 M', '999 k']);
     assert.equal(await visit.page.evaluate(`written(1_048_576, 'bytes')`), '1 MiB');
@@ -370,7 +368,7 @@ describe('plots', () => {
     await visit.page.evaluate(`document.querySelector('figure canvas').dataset.mark = 'same'`);
     await visit.page.evaluate(`document.querySelector('figcaption').textContent = 'old'`);
     await visit.page.evaluate(`htmx.trigger(document.querySelector('#plots'), 'refresh')`);
-    await visit.page.waitForFunction(`document.querySelector('figcaption').textContent !== 'old'`);
+    await visit.until(`document.querySelector('figcaption').textContent !== 'old'`);
     assert.equal(await visit.page.$eval('figure canvas', ({ dataset }) => dataset.mark), 'same');
   });
 

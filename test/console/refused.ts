@@ -60,8 +60,8 @@ async function assertAgain(
   }: { fields: Record<string, string>; error: RegExp; focus: string; status?: number },
 ): Promise<void> {
   assert.equal(await fill(visit, action, fields), status, action);
-  // Browsers move the focus a moment after the page has loaded. `waitForFunction` would wait for frames of a script.
-  await until(() => visit.page.evaluate('document.activeElement !== document.body'));
+  // Browsers move the focus a moment after the page has loaded. `visit.until` would wait for timers of a script.
+  await until(() => visit.page.evaluate('document.activeElement !== document.body'), { everyMs: 25 });
   const form = await shown(visit, action);
   assert.match(form.error, error, action);
   const typed = Object.keys(fields).map((name) => [name, form.values[name]]);
@@ -87,7 +87,7 @@ async function formsOfRoot() {
     },
     {
       ...{
-        page: '/console/clients?limit=500',
+        page: '/console/clients?name=refused',
         action: `${clients}/limit`,
         error: /^publish/,
         focus: 'publish',
@@ -96,7 +96,7 @@ async function formsOfRoot() {
     },
     {
       ...{
-        page: '/console/clients?limit=500',
+        page: '/console/clients?name=refused',
         action: `${clients}/remove`,
         error: /^type refused/,
         focus: 'confirm',
@@ -131,7 +131,7 @@ async function formsOfRoot() {
     },
     {
       ...{
-        page: '/console/topics?limit=500',
+        page: `/console/topics?name=${topic}`,
         action: `/console/topics/${topic}/remove`,
         error: /^type/,
         focus: 'confirm',
@@ -173,7 +173,7 @@ test('limits and subscriptions that somebody else has changed meanwhile are not 
   const { subscriber, topic, receiver } = await bus.scene({ after: (end) => t.after(end) });
   const { token, secret } = subscriber;
   const limit = `/console/clients/${token}/limit`;
-  const visit = await as(root, '/console/clients?limit=500');
+  const visit = await as(root, `/console/clients?name=${token.split('--')[0]}`);
   await bus.root.call('PUT', `/api_tokens/${token}`, { publish: [] });
   const limits = async () => {
     const clients = (await bus.root.call('GET', '/api_tokens')) as { token: string }[];
@@ -208,21 +208,21 @@ test('limits and subscriptions that somebody else has changed meanwhile are not 
 describe('a form that is refused', () => {
   for (const javascript of [true, false])
     test(`of root is shown again with what was typed, ${javascript ? 'with' : 'without'} JavaScript`, async () => {
-      const visit = await as(root, '/console', { javascript });
+      const visit = await as(root, '/console/clients', { javascript });
       for (const { page, action, ...expected } of await formsOfRoot()) {
         await visit.page.goto(bus.url + page);
-        // The form is refused twice: the second time, it is sent from the page that answered the first time.
-        for (const _ of [1, 2]) await assertAgain(visit, action, expected);
-        if (javascript)
-          await visit.assertSound(action, ['aria-valid-attr-value', 'color-contrast', 'region']);
+        await assertAgain(visit, action, expected);
+        if (!javascript) continue;
+        // The second time, it is sent from the page that answered the first time.
+        await assertAgain(visit, action, expected);
+        await visit.assertSound(action, ['aria-valid-attr-value', 'color-contrast']);
       }
     });
 
   test('of a client is shown again with what was typed', async (t) => {
     const { subscriber, publisher, topic } = await bus.scene({ after: (end) => t.after(end) });
-    const visit = await as({ user: subscriber.token, password: subscriber.secret });
     const path = `/console/subscribers/${subscriber.token}`;
-    await visit.page.goto(bus.url + path);
+    const visit = await as({ user: subscriber.token, password: subscriber.secret }, path);
     const settings = {
       topics: 'one\ntwo',
       callback: 'ftp://shop.example.com/',

@@ -95,6 +95,9 @@ export async function login(user: string, password: string): Promise<string> {
 /** The cookies of sessions, by user. Each user logs in once, and not by the form, which `login.ts` tests. */
 const sessions = new Map<string, string>();
 
+/** The tokens of the forms of each session, by cookie. */
+const tokens = new Map<string, string>();
+
 /** Returns the cookie of the session that the tests share. */
 export async function shared({ user, password }: Login): Promise<string> {
   const cookie = sessions.get(user) ?? (await login(user, password));
@@ -107,6 +110,15 @@ export async function htmlFor(who: Login, path: string, status = 200): Promise<s
   const response = await send(path, { cookie: await shared(who), headers: { accept: 'text/html' } });
   assert.equal(response.status, status, path);
   return response.text();
+}
+
+/** Returns the text of the main part of a page, like `TestPage.text('main')`, but without the browser. */
+export async function textFor(who: Login, path: string, status = 200): Promise<string> {
+  const main = /<main.*<\/main>/s.exec(await htmlFor(who, path, status))?.[0] ?? '';
+  return main
+    .replace(/<[^>]*>/g, '')
+    .replace(/\s+/g, ' ')
+    .trim();
 }
 
 /** Shows a page of the console to a user. */
@@ -129,12 +141,11 @@ export async function letterId(): Promise<string> {
   return letters[0]?.id ?? '';
 }
 
-/** Sends a form that the page does not offer. Resolves with the status. */
-export function post({ page }: TestPage, path: string, fields: Record<string, string> = {}): Promise<number> {
-  const script = `(async () => {
-    const form_token = document.querySelector('[name=form_token]')?.value ?? '';
-    const body = new URLSearchParams({ form_token, ...${JSON.stringify(fields)} });
-    return (await fetch(${JSON.stringify(path)}, { method: 'POST', body, redirect: 'manual' })).status;
-  })()`;
-  return page.evaluate(script) as Promise<number>;
+/** Sends a form that no page offers this user. Resolves with the status. */
+export async function post(who: Login, path: string, fields: Record<string, string> = {}): Promise<number> {
+  const cookie = await shared(who);
+  const token =
+    tokens.get(cookie) ?? /name="form_token" value="([^"]+)"/.exec(await htmlFor(who, '/console'))?.[1];
+  tokens.set(cookie, token ?? '');
+  return (await send(path, { cookie, fields: { form_token: token ?? '', ...fields } })).status;
 }

@@ -100,9 +100,7 @@ describe('root', () => {
     await visit.page.waitForSelector('form[action$="/confirm"]');
     assert.equal(await visit.text('h1'), '1 dead letter matches');
     await visit.submit('form[action$="/confirm"] button');
-    await visit.page.waitForFunction(
-      `/Retried 1 dead letter/.test(document.querySelector('h1').textContent)`,
-    );
+    await visit.until(`/Retried 1 dead letter/.test(document.querySelector('h1').textContent)`);
     assert.equal((await scene.subscriber.report()).dead_letters.batches, 0);
     await visit.page.goto(`${bus.url}/console/dead_letters`);
     assert.match(await visit.text('main'), /Retried 1 dead letter.*Nothing has died/);
@@ -127,7 +125,7 @@ describe('root', () => {
     await other.submit(`${form} button[value=purge]`);
     await visit.submit('form[action$="/confirm"] button');
     const says = (text: string) =>
-      visit.page.waitForFunction(`document.querySelector('#bulk').textContent.includes(
+      visit.until(`document.querySelector('#bulk').textContent.includes(
       ${JSON.stringify(text)})`);
     await says('Somebody has begun this one meanwhile, in place of the one that was here.');
     await says('Purge 1 dead letter');
@@ -160,8 +158,8 @@ describe('root', () => {
     assert.match(await visit.text('main'), /None match/);
     await visit.submit('form.filter button');
     assert.match(visit.page.url(), /[?&]join=none/);
-    await post(visit, '/console/dead_letters/bulk', { subscriber: token, join: 'none', do: 'retry' });
+    await post(root, '/console/dead_letters/bulk', { subscriber: token, join: 'none', do: 'retry' });
     await visit.page.goto(`${bus.url}/console/dead_letters/bulk`);
-    await visit.page.waitForFunction(`document.body.textContent.includes('No dead letter matches')`);
+    await visit.until(`document.body.textContent.includes('No dead letter matches')`);
   });
 });

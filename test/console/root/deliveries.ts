@@ -4,7 +4,7 @@ import { describe, test } from 'node:test';
 import { promisify } from 'node:util';
 import { answer } from '../../../harness/http/receiver.ts';
 import { until } from '../../../harness/until.ts';
-import { as, bus, ends, newest, root, scene } from '../visits.ts';
+import { as, bus, ends, newest, root, scene, textFor } from '../visits.ts';
 
 describe('root', () => {
   test('pauses a subscriber, and resumes it', async () => {
@@ -14,9 +14,7 @@ describe('root', () => {
     assert.equal((await scene.subscriber.report()).paused_by, 'operator');
     assert.match(await visit.text('main'), /Statepaused.*ago by the operator/);
     await visit.page.goto(`${bus.url}/console`);
-    await visit.page.waitForFunction(
-      `/1 subscriber is paused/.test(document.querySelector('main').textContent)`,
-    );
+    await visit.until(`/1 subscriber is paused/.test(document.querySelector('main').textContent)`);
     await visit.page.goto(bus.url + path);
     await visit.submit(`form[action="${path}/resume"] button`);
     assert.equal((await scene.subscriber.report()).paused_by, null);
@@ -39,7 +37,7 @@ describe('root', () => {
     const path = `/console/subscribers/${subscriber.token}`;
     const visit = await as(root, path);
     await visit.submit(`form[action="${path}/test"] button`);
-    await visit.page.waitForFunction(`/Statetaken/.test(document.querySelector('main').textContent)`);
+    await visit.until(`/Statetaken/.test(document.querySelector('main').textContent)`);
     assert.match(await visit.text('.figures'), /Content1 event, \d+ B/);
     const [delivery] = receiver.deliveries;
     const { id: _, t: __, ...event } = delivery?.events[0] ?? {};
@@ -55,8 +53,8 @@ describe('root', () => {
     await subscriber.call('POST', '/subscription', refusing);
     await publisher.publish(topic, { url: 'https://shop.example.com/18' });
     await until(async () => (await newest(own)).state === 'retrying');
-    const visit = await as(root, `/console/subscribers/${subscriber.token}`);
-    assert.match(await visit.text('tbody'), /retrying1\d+ECONNREFUSED/);
+    const page = await textFor(root, `/console/subscribers/${subscriber.token}`);
+    assert.match(page, /retrying1\d+ECONNREFUSED/);
   });
 
   test('opens the batch whose webhook-id a receiver has logged', async () => {
@@ -97,10 +95,10 @@ describe('root', () => {
     await visit.page.goto(visit.page.url());
     await visit.submit(retry);
     await until(async () => (await newest(own)).state === 'taken');
-    await visit.page.waitForFunction(
+    await visit.until(
       `/Opened.*Closed.*Attempt 1: 500.*Attempt 2: 2/.test(document.querySelector('.steps').textContent)`,
     );
-    await visit.page.waitForFunction(`/Statetaken/.test(document.querySelector('main').textContent)`);
+    await visit.until(`/Statetaken/.test(document.querySelector('main').textContent)`);
   });
 
   test('gives up a batch that an ordered subscriber refuses, and the next one is delivered', async () => {
@@ -127,7 +125,7 @@ describe('root', () => {
     const visit = await as(root, '/console/tail');
     const publish = () => scene.publisher.publish('tailed', { url: 'https://shop.example.com/7' });
     const shows = (count: number) =>
-      visit.page.waitForFunction(`document.querySelectorAll('#tail tbody tr').length === ${count}`);
+      visit.until(`document.querySelectorAll('#tail tbody tr').length === ${count}`);
     // Watching begins with the first look, which may have been that of another test. The newest event comes first.
     await until(async () => {
       await publish();
@@ -140,12 +138,12 @@ describe('root', () => {
       `Object.defineProperty(navigator, 'clipboard', { value: { writeText: async (text) => { window.copied = text; } } })`,
     );
     await visit.page.click('#tail details[open] [data-copy]');
-    await visit.page.waitForFunction(`JSON.parse(window.copied ?? '{}').topic === 'tailed'`);
+    await visit.until(`JSON.parse(window.copied ?? '{}').topic === 'tailed'`);
     await publish();
     await visit.page.click('#tail summary');
     await shows(length);
     await visit.page.click('[data-pause]');
-    await visit.page.waitForFunction(`document.querySelectorAll('#tail tbody tr').length > ${length}`);
+    await visit.until(`document.querySelectorAll('#tail tbody tr').length > ${length}`);
     await visit.assertSound();
   });
 
@@ -154,9 +152,7 @@ describe('root', () => {
     await subscriber.call('POST', '/subscriber/pause');
     await publisher.publish(topic, { url: 'https://shop.example.com/8' });
     const visit = await as(root, '/console/jobs?state=waiting');
-    await visit.page.waitForFunction(
-      `/Its subscriber is paused/.test(document.querySelector('main').textContent)`,
-    );
+    await visit.until(`/Its subscriber is paused/.test(document.querySelector('main').textContent)`);
     await visit.submit('td a[href^="/console/deliveries/"]');
     assert.match(await visit.text('main'), /Waits forits subscriber to be resumed/);
   });
