@@ -16,7 +16,7 @@ test('audit lists who has changed what, by client, action and time', async (t) =
   const audit = (more: string) => terminal.rtm(`audit --client ${token} ${more} ${asRoot()}`);
   const count = async () => (await audit('')).stdout.split('\n').length - 2;
   await until(async () => (await count()) === 3);
-  const { stdout, stderr, status } = await terminal.rtmAlone(`audit --client ${token} ${asRoot()}`);
+  const { stdout, stderr, status } = await terminal.rtm(`audit --client ${token} ${asRoot()}`);
   const row = (action: string) => `${TIME} +client +${token} +${action} +- +204 +- +127\\.0\\.0\\.1\n`;
   const rows = ['subscriber.resume', 'subscriber.pause', 'subscription.put'].map(row).join('');
   assert.match(stdout, new RegExp(`^AT +ROLE +CLIENT +ACTION +TARGET +STATUS +CODE +ADDRESS\n${rows}$`));
@@ -70,7 +70,7 @@ test('delivery lists batches, shows what one waits for, and tries it at once', a
   const own = `-b ${bus.url} -t ${token}:${secret}`;
   const heads = 'ID +SUBSCRIBER +JOIN +STATE +EVENTS +ATTEMPTS +OPENED AT +ENDED AT +REASON\n';
   const list = (more: string) => terminal.rtm(`delivery list --subscriber ${token} ${more} ${asRoot()}`);
-  const empty = await terminal.rtmAlone(`delivery list ${own}`);
+  const empty = await terminal.rtm(`delivery list ${own}`);
   assert.match(empty.stdout, new RegExp(`^${heads}$`));
   assert.equal(empty.stderr, 'nothing matches\n');
 
@@ -88,7 +88,7 @@ test('delivery lists batches, shows what one waits for, and tries it at once', a
   });
   const retrying = new RegExp(`^${heads}([\\w-]{20}) +${token} +- +retrying +1 +1 +${TIME} +- +HTTP 503\n$`);
   const id = await until(async () => retrying.exec((await list('--state retrying')).stdout)?.[1]);
-  const { stdout, stderr, status } = await terminal.rtmAlone(`delivery show ${id} ${asRoot()}`);
+  const { stdout, stderr, status } = await terminal.rtm(`delivery show ${id} ${asRoot()}`);
   const lines = [
     ...[`id +${id}`, `subscriber +${token}`, 'state +retrying', 'reason +-'],
     ...['waits_for +time', `next_attempt_at +${TIME}`, `opened_at +${TIME}`, `closed_at +${TIME}`],

@@ -21,7 +21,7 @@ test('join puts, lists, shows and removes', async (t) => {
   const answer = JSON.parse((await terminal.rtm(`join put order ${file} --json ${options}`)).stdout);
   assert.deepEqual([answer.name, answer.by], ['order', 'data.order']);
 
-  const list = await terminal.rtmAlone(`join list ${options}`);
+  const list = await terminal.rtm(`join list ${options}`);
   const heads = 'NAME  CLIENT  SOURCES  BY  THEN  OPEN  COMPLETED  EXPIRED  UNKEYED  QUEUED  DEAD  DROPPED';
   assert.match(list.stdout, new RegExp(`^${heads.replaceAll('  ', ' +')}\n`));
   const row = `order ${token} ${paid},${packed}\\*2 data.order ${topic} 0 0 0 0 0 0 0`;
@@ -38,7 +38,7 @@ test('join puts, lists, shows and removes', async (t) => {
 
   await publish(paid, { order: 7 });
   await until(async () => /^open +1$/m.test((await show()).stdout));
-  const shown = await terminal.rtmAlone(`join show order --client ${token} ${asRoot()}`);
+  const shown = await terminal.rtm(`join show order --client ${token} ${asRoot()}`);
   assert.deepEqual([shown.stderr, shown.status], ['', 0]);
   assert.match(shown.stdout, /^then\.topic +\w+$/m);
   assert.match(shown.stdout, /^events\.queued +0$/m);
@@ -58,6 +58,6 @@ test('join puts, lists, shows and removes', async (t) => {
   assert.match(refused.stderr, /^bad_join: sources must be /);
   const wrong = await terminal.rtm(`join put order {a ${options}`);
   assert.match(wrong.stderr, /^bad_usage: The second argument is not JSON: /);
-  assert.deepEqual(await terminal.rtmAlone(`join del order ${options}`), silent);
+  assert.deepEqual(await terminal.rtm(`join del order ${options}`), silent);
   assert.match((await terminal.rtm(`join show order ${options}`)).stderr, /^join_not_found: /);
 });

@@ -27,7 +27,7 @@ test('listen prints what is delivered, forwards it, and unsubscribes at Ctrl-C',
   for (const headers of [{}, { authorization: `Basic ${btoa('other:x')}` }])
     assert.equal((await fetch(callback, { method: 'POST', body: '[]', headers })).status, 401);
   await until(() => stderr.includes('refused a delivery'));
-  const refused = await terminal.rtmAlone(`listen heard --port 0 ${search.options}`);
+  const refused = await terminal.rtm(`listen heard --port 0 ${search.options}`);
   assert.match(
     refused.stderr,
     /^already_subscribed: .* at http:\/\/127\.0\.0\.1:\d+\/, .* rtm token add, .* rtm sub del ends it\n$/,

@@ -44,7 +44,7 @@ describe('the packed tool calls a bus', () => {
 });
 
 test('the README has every command, as help shows it', async () => {
-  const { stdout } = await terminal.rtmAlone('help --json');
+  const { stdout } = await terminal.rtm('help --json');
   const commands: { forms: string[]; help: string }[] = JSON.parse(stdout);
   const blocks = commands.map(({ forms, help }) => [...forms, `    ${help}`].join('\n'));
   const readme = readFileSync(join(root, 'packages', 'cli', 'README.md'), 'utf8');

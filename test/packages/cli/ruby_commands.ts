@@ -29,14 +29,14 @@ test('token add prints the token, token list shows it, token del removes it', as
   assert.match(made.stdout, /^shop--[0-9a-z]{20}\n$/);
   assert.match(made.stderr, /^secret: [\w-]{32} \(shown only this once\)\n$/);
 
-  const listed = await terminal.rtmAlone(`token list ${asRoot}`);
+  const listed = await terminal.rtm(`token list ${asRoot}`);
   assert.ok(listed.stdout.includes('token-of-billing\tbilling\n'), listed.stdout);
   assert.ok(listed.stdout.includes(`${made.stdout.trim()}\tshop\n`), listed.stdout);
 
   const byName = await terminal.rtm(`token del billing ${asRoot}`);
   assert.deepEqual([byName.status, byName.stdout], [2, '']);
   assert.match(byName.stderr, /^client_not_found: .*the client billing has the token token-of-billing\n$/);
-  assert.deepEqual(await terminal.rtmAlone(`token del token-of-billing ${asRoot}`), silent);
+  assert.deepEqual(await terminal.rtm(`token del token-of-billing ${asRoot}`), silent);
   const left = await terminal.rtm(`token list ${asRoot}`);
   assert.ok(!left.stdout.includes('billing'), left.stdout);
 });
@@ -47,7 +47,7 @@ test('sub add, pub, sub list and sub del speak to the bus as the Ruby tool does'
   const shop = await client('shop');
   const { callback } = receiver;
   const added = `sub add ${callback} orders users --latency 0 --batch-size 1 ${search.options}`;
-  assert.deepEqual(await terminal.rtmAlone(added), { ...silent, stderr: 'subscribed to orders, users\n' });
+  assert.deepEqual(await terminal.rtm(added), { ...silent, stderr: 'subscribed to orders, users\n' });
 
   const words = { created: 'create', updated: 'update', deleted: 'delete', noop: 'noop' };
   for (const [n, [word, type]] of Object.entries(words).entries()) {
@@ -74,7 +74,7 @@ test('sub add, pub, sub list and sub del speak to the bus as the Ruby tool does'
 `;
   assert.deepEqual(listed, { ...silent, stdout: yaml });
 
-  assert.deepEqual(await terminal.rtmAlone(`sub del users ${search.options}`), silent);
+  assert.deepEqual(await terminal.rtm(`sub del users ${search.options}`), silent);
   assert.doesNotMatch((await terminal.rtm(`sub list ${search.options}`)).stdout, /users/);
   assert.deepEqual(await terminal.rtm(`sub del ${search.options}`), silent);
   assert.equal((await terminal.rtm(`sub list ${search.options}`)).stdout, '--- []\n');
@@ -140,7 +140,7 @@ test('--json prints what the bus answers', async () => {
 });
 
 test('wrong usage ends with 1, and says how it is right', async () => {
-  const { stdout, stderr, status } = await terminal.rtmAlone('');
+  const { stdout, stderr, status } = await terminal.rtm('');
   assert.deepEqual([stdout, status], ['', 1]);
   assert.match(stderr, /^Usage:\nrtm token add SERVICE \[TOKEN\] \[--publish TOPICS\] /);
   const help = 'rtm help lists all commands.';
@@ -287,7 +287,7 @@ test('a command that takes the credentials of another role says whose, and how t
 });
 
 test('help goes to stdout', async () => {
-  const { stdout, stderr, status } = await terminal.rtmAlone('pub --help');
+  const { stdout, stderr, status } = await terminal.rtm('pub --help');
   assert.match(stdout, /^Usage:\nrtm pub /);
   assert.deepEqual([stderr, status], ['', 0]);
   assert.deepEqual(await terminal.rtm('help pub'), { stdout, stderr, status });

@@ -59,12 +59,12 @@ test('sub, topic and secret do as the API', async (t) => {
   const { subscriber, topic, publisher, receiver } = await bus.scene(t);
   await publisher.call('POST', `/topics/${topic}`, { type: 'noop', url: 'https://shop.example.com/1' });
   await until(() => receiver.events.length === 1);
-  assert.deepEqual(await terminal.rtmAlone(`sub pause ${subscriber.token} ${asRoot()}`), silent);
+  assert.deepEqual(await terminal.rtm(`sub pause ${subscriber.token} ${asRoot()}`), silent);
   assert.match(
-    (await terminal.rtmAlone(`sub show ${subscriber.token} ${asRoot()}`)).stdout,
+    (await terminal.rtm(`sub show ${subscriber.token} ${asRoot()}`)).stdout,
     /^paused_by +operator$/m,
   );
-  assert.deepEqual(await terminal.rtmAlone(`sub resume ${subscriber.token} ${asRoot()}`), silent);
+  assert.deepEqual(await terminal.rtm(`sub resume ${subscriber.token} ${asRoot()}`), silent);
   for (const each of ['pause', 'resume']) {
     const { stderr } = await terminal.rtm(`sub ${each} ${asRoot()}`);
     assert.equal(
@@ -74,7 +74,7 @@ test('sub, topic and secret do as the API', async (t) => {
   }
   assert.match((await terminal.rtm(`sub show nobody ${asRoot()}`)).stderr, /^subscriber_not_found: /);
 
-  const topics = await terminal.rtmAlone(`topic list ${asRoot()}`);
+  const topics = await terminal.rtm(`topic list ${asRoot()}`);
   assert.match(topics.stdout, /^TOPIC +PUBLISHER +EVENTS\n/);
   assert.match(topics.stdout, new RegExp(`^${topic} +publisher--\\w+ +1$`, 'm'));
   const rated = new RegExp(
@@ -83,15 +83,15 @@ test('sub, topic and secret do as the API', async (t) => {
   await until(async () => rated.test((await terminal.rtm(`topic list --sort rate ${asRoot()}`)).stdout));
   const wrong = await terminal.rtm(`topic list --sort size ${asRoot()}`);
   assert.match(wrong.stderr, /^bad_query: sort must be one of name, rate\b/);
-  assert.deepEqual(await terminal.rtmAlone(`topic give ${topic} ${subscriber.token} ${asRoot()}`), silent);
+  assert.deepEqual(await terminal.rtm(`topic give ${topic} ${subscriber.token} ${asRoot()}`), silent);
   assert.match(
     (await terminal.rtm(`topic list ${asRoot()}`)).stdout,
     new RegExp(`^${topic} +${subscriber.token} `, 'm'),
   );
   assert.match((await terminal.rtm(`topic give ${topic} nobody ${asRoot()}`)).stderr, /^client_not_found: /);
-  assert.deepEqual(await terminal.rtmAlone(`topic del ${topic} ${asRoot()}`), silent);
+  assert.deepEqual(await terminal.rtm(`topic del ${topic} ${asRoot()}`), silent);
 
-  const rotated = await terminal.rtmAlone(`secret rotate ${subscriber.token} --grace 0 ${asRoot()}`);
+  const rotated = await terminal.rtm(`secret rotate ${subscriber.token} --grace 0 ${asRoot()}`);
   const options = `-b ${bus.url} -t ${subscriber.token}:${rotated.stdout.trim()}`;
   assert.equal((await terminal.rtm(`sub list ${options}`)).status, 0);
 });
@@ -116,7 +116,7 @@ test('token limit replaces the topics that a client may use', async () => {
     return { publish, subscribe };
   };
   const limit = `token limit ${token} ${asRoot()}`;
-  assert.deepEqual(await terminal.rtmAlone(`${limit} --publish orders,shop_* --subscribe -`), silent);
+  assert.deepEqual(await terminal.rtm(`${limit} --publish orders,shop_* --subscribe -`), silent);
   assert.deepEqual(await limited(), { publish: ['orders', 'shop_*'], subscribe: [] });
   assert.deepEqual(await terminal.rtm(`${limit} --publish - --subscribe orders`), silent);
   assert.deepEqual(await limited(), { publish: [], subscribe: ['orders'] });

@@ -67,8 +67,8 @@ export class Terminal {
   }
 
   /**
-   * Runs `rtm` in a process that stays for the next command, which takes a tenth of the CPU of a process for each. What
-   * only the end of a process shows is seen by `rtmAlone`, which runs every command once.
+   * Runs `rtm` in a process that stays for the next command, which takes a tenth of the CPU of a process for each. It
+   * waits until nothing is left that would keep a process of the command's own from ending.
    */
   rtm(line: string | readonly string[], { stdin = '' } = {}): Promise<Transcript> {
     const staying = this.#stayingProcess();

@@ -18,7 +18,7 @@ test('trigger lists and fires', async (t) => {
   const at = Date.now() + 3_600_000;
   await put('once', { schedule: { at } });
 
-  const list = await terminal.rtmAlone(`trigger list ${options}`);
+  const list = await terminal.rtm(`trigger list ${options}`);
   assert.match(list.stdout, /^NAME +CLIENT +TOPIC +SCHEDULE +NEXT AT +FIRED WHEN DUE +MISSED +LAST ERROR\n/);
   assert.match(
     list.stdout,
@@ -32,7 +32,7 @@ test('trigger lists and fires', async (t) => {
     new RegExp(`^daily +${token} +`, 'm'),
   );
 
-  const fired = await terminal.rtmAlone(`trigger fire daily ${options}`);
+  const fired = await terminal.rtm(`trigger fire daily ${options}`);
   await until(() => receiver.events.length === 1);
   assert.deepEqual(fired, { ...silent, stdout: `${receiver.events[0]?.id}\n` });
   assert.equal(receiver.urls[0], event.url);
@@ -65,7 +65,7 @@ test('trigger puts, shows and removes', async (t) => {
   assert.deepEqual([JSON.parse(byRoot.stdout).client, byRoot.status], [token, 0]);
 
   const [own, ofRoot, ofViewer] = await Promise.all([
-    terminal.rtmAlone(`trigger show once ${options}`),
+    terminal.rtm(`trigger show once ${options}`),
     terminal.rtm(`trigger show once --client ${token} ${asRoot()}`),
     terminal.rtm(`trigger show once -b ${bus.url} -t ${VIEWER_KEY}`),
   ]);
@@ -80,7 +80,7 @@ test('trigger puts, shows and removes', async (t) => {
   assert.match(refused.stderr, /^bad_trigger: /);
   const wrong = await terminal.rtm(`trigger put once {a ${options}`);
   assert.match(wrong.stderr, /^bad_usage: The second argument is not JSON: /);
-  assert.deepEqual(await terminal.rtmAlone(`trigger del once ${options}`), silent);
+  assert.deepEqual(await terminal.rtm(`trigger del once ${options}`), silent);
   assert.match((await terminal.rtm(`trigger show once ${options}`)).stderr, /^trigger_not_found: /);
 });
 
@@ -102,7 +102,7 @@ test('dead lists, shows, retries and purges', async (t) => {
   await until(async () => JSON.parse((await list()).stdout).length === 1);
   const [{ id }] = JSON.parse((await list()).stdout);
 
-  const shown = (await terminal.rtmAlone(`dead show ${id} ${asRoot()}`)).stdout;
+  const shown = (await terminal.rtm(`dead show ${id} ${asRoot()}`)).stdout;
   const time = '20\\d\\d-\\d\\d-\\d\\dT[\\d:.]+Z';
   for (const line of [
     `created_at +${time}`,
@@ -116,7 +116,7 @@ test('dead lists, shows, retries and purges', async (t) => {
   assert.match(stdout, /"\\u009b2J\\u202e","long":12345678901234567890\}/);
   assert.equal(JSON.parse(stdout).events[0].data.note, '\u009b2J\u202e');
   receiver.usual = answer.status(204);
-  assert.deepEqual(await terminal.rtmAlone(`dead retry ${id} ${asRoot()}`), {
+  assert.deepEqual(await terminal.rtm(`dead retry ${id} ${asRoot()}`), {
     ...silent,
     stdout: 'retried 1\n',
   });
@@ -129,7 +129,7 @@ test('dead lists, shows, retries and purges', async (t) => {
   await bus.store.redis.lset(bus.store.keys.dead_letter(second.id), 3, Buffer.from([0x92, 0xc1, 0xff]));
   const undecodable = (await terminal.rtm(`dead show ${second.id} ${asRoot()}`)).stdout;
   assert.match(undecodable, /^\{"undecodable":"ksH\/"\}$/m);
-  const one = await terminal.rtmAlone(`dead purge ${second.id} ${asRoot()}`);
+  const one = await terminal.rtm(`dead purge ${second.id} ${asRoot()}`);
   assert.deepEqual(one, { ...silent, stdout: 'purged 1\n' });
   const purged = await terminal.rtm(`dead purge --all --subscriber ${subscriber.token} ${asRoot()}`);
   assert.deepEqual(purged, { ...silent, stdout: 'purged 0\n' });
