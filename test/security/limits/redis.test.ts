@@ -11,6 +11,10 @@ import { WebProcess } from '../../../harness/processes/web_process.ts';
 import { aclRules, rulesSinceFirstRelease } from '../../../harness/redis/acl.ts';
 import { PrivateRedis } from '../../../harness/redis/private_redis.ts';
 import { until } from '../../../harness/until.ts';
+import { readConfig } from '../../../src/config.ts';
+import { BootError } from '../../../src/errors.ts';
+import { createLog } from '../../../src/log.ts';
+import { boot, openPartitions } from '../../../src/processes/process.ts';
 import { connectOne } from '../../../src/store/connection.ts';
 import { Partition } from '../../../src/store/partition.ts';
 import { countProcesses } from '../../../src/store/presence.ts';
@@ -61,6 +65,22 @@ const secure = (port: number, certificates: TestAuthority): Record<string, strin
   user: `routemaster ${RULES.join(' ').replace('>PASSWORD', `>${PASSWORD}`)}`,
 });
 
+/** Boots a bus with these settings in this process. Resolves with the error that would end a web process or worker. */
+async function refusedBoot(env: Record<string, string>): Promise<BootError> {
+  const config = readConfig({ ROUTEMASTER_ROOT_KEY: ROOT_KEY, ...env });
+  const log = createLog('silent', {});
+  const { redis, partitions } = openPartitions(config, log);
+  try {
+    await boot(partitions, config, log);
+  } catch (error) {
+    if (error instanceof BootError) return error;
+    throw error;
+  } finally {
+    redis.disconnect();
+  }
+  throw new Error('the bus has booted');
+}
+
 describe('the ACL of docs/operating.md', () => {
   test('must permit these commands; otherwise no process starts, and the log names the ACL', async (t) => {
     for (const command of ['info', 'lset']) {
@@ -96,9 +116,9 @@ describe('the ACL of docs/operating.md', () => {
       const user = `bus on >password resetchannels ${patterns} +@all`;
       const redis = await PrivateRedis.during(t, { port: 0, config: { user } });
       const url = redis.url.replace('//', '//bus:password@');
-      const web = WebProcess.during(t, { ...env, ROUTEMASTER_REDIS_URL: url });
-      assert.equal(await web.exitCode, 78, web.output);
-      assert.ok(web.output.includes(`. ${advice}, or correct the prefix; docs/`), web.output);
+      const { message, exitCode } = await refusedBoot({ ...env, ROUTEMASTER_REDIS_URL: url });
+      assert.equal(exitCode, 78, message);
+      assert.ok(message.includes(`. ${advice}, or correct the prefix; docs/`), message);
     }
   });
 
