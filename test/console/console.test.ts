@@ -11,3 +11,4 @@ import './mistyped.ts';
 import './refused.ts';
 import './login.ts';
 import './overview.ts';
+import './wrong_clock.ts';

@@ -1,22 +1,11 @@
 import assert from 'node:assert/strict';
-import { before, test } from 'node:test';
+import { test } from 'node:test';
 import { answer } from '../../harness/http/receiver.ts';
-import { ROOT_KEY } from '../../harness/processes/bus_environment.ts';
 import { faketimeLibrary, wrongClock } from '../../harness/processes/faketime_library.ts';
-import { RunningBus } from '../../harness/processes/running_bus.ts';
 import { until } from '../../harness/until.ts';
+import { bus, login, root } from './visits.ts';
 
 const library = faketimeLibrary();
-const bus = RunningBus.forTests();
-before(() => bus.works);
-
-async function login(user: string, password: string): Promise<string> {
-  const response = await fetch(`${bus.url}/console/login`, {
-    ...{ method: 'POST', body: new URLSearchParams({ user, password }), redirect: 'manual' },
-    headers: { 'sec-fetch-site': 'same-origin' },
-  });
-  return response.headers.get('set-cookie')?.split(';')[0] ?? '';
-}
 
 for (const offset of ['+40d', '-40d'])
   test(`pages tell times by the clock of Redis if that of web is off: ${offset}`, {
@@ -54,7 +43,7 @@ for (const offset of ['+40d', '-40d'])
       `/joins/both?client=${subscriber.token}`,
     ];
     const cookies = {
-      root: await login('root', ROOT_KEY),
+      root: await login(root.user, root.password),
       client: await login(subscriber.token, subscriber.secret),
     };
     const get = async (path: string, cookie: string) =>

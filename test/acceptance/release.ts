@@ -2,14 +2,12 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { root } from '../harness/processes/command.ts';
-import { RunningBus } from '../harness/processes/running_bus.ts';
+import { root } from '../../harness/processes/command.ts';
+import { bus } from './default_bus.ts';
 
 const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
 
 describe('the release in package.json', () => {
-  const bus = RunningBus.forTests();
-
   for (const [name, message] of [
     ['web', 'listening'],
     ['worker', 'delivering'],
