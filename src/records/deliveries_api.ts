@@ -1,7 +1,7 @@
 import { z } from 'zod';
+import type { DeathReason } from '../delivering/settlement.ts';
 import { BusError } from '../errors.ts';
 import { UID } from '../ids.ts';
-import type { Recorder } from '../metrics/recorder.ts';
 import { DEFAULT_LISTED, LIMIT, nextLink, TIME } from '../routing/paging.ts';
 import { parameters } from '../routing/query.ts';
 import { ALL, BOTH, type Input, NO_CONTENT, NOTHING, ok, type Route, route } from '../routing/route.ts';
@@ -61,9 +61,16 @@ const NOT_WAITING = {
   delivery_paused: 'its subscriber is paused; resume the subscriber first',
 };
 
+interface BurialRecorder {
+  /** Counts events that left the queue of a subscriber. */
+  removed(subscriber: string, events: number): void;
+  /** Counts a new dead letter and its events. */
+  buried(subscriber: string, reason: DeathReason, events: number): void;
+}
+
 interface DeliveriesParts extends AskedSubscribersParts {
   deliveries: Deliveries;
-  recorder: Pick<Recorder, 'removed' | 'buried'>;
+  recorder: BurialRecorder;
 }
 
 /**
