@@ -160,6 +160,8 @@ end
 local function add(call, work, to)
   if #to.texts == 0 then return end
   if to.home then
+    -- The outbox gets what was added before first.
+    intake.end_run(work.intake_state)
     local about = { work.args.client, work.args.token, to.texts }
     outboxes.add(work.intake_state.outgoing, to.home, 'publish', to.topic, about)
   elseif to.accepted then

@@ -7,12 +7,14 @@ import { PUBLISH_LIMITS } from '../../../harness/scripts/bus_inputs.ts';
 import { beginBus, nameIn } from '../../../harness/scripts/crossing.ts';
 import { JoinCalls, joinEvent } from '../../../harness/scripts/join_calls.ts';
 import { DEFAULTS, subscribersIn } from '../../../harness/subscriptions.ts';
+import { until } from '../../../harness/until.ts';
 import { sleep } from '../../../src/clock.ts';
 import { StorageUnavailable } from '../../../src/errors.ts';
 import { joinArguments } from '../../../src/flow/joins/join_store.ts';
 import { Joins } from '../../../src/flow/joins/joins.ts';
 import { joinToken } from '../../../src/ids.ts';
 import { Outbox } from '../../../src/publishing/outbox.ts';
+import type { Reply } from '../../../src/store/contracts.ts';
 import type { Partition } from '../../../src/store/partition.ts';
 import { Partitions } from '../../../src/store/partitions.ts';
 import { Subscriptions } from '../../../src/subscribing/subscription.ts';
@@ -73,15 +75,20 @@ async function publishByJoin(): Promise<void> {
   const [own = assert.fail()] = partitions.all;
   const [source = ''] = topics;
   const bus = new Bus(() => own);
-  const calls = new JoinCalls(bus, client);
   await bus.publish('a', source, [joinEvent(source, 'k')]);
   await bus.addIdleWorkers();
+  const { outcome, completed } = await countNext(bus);
+  assert.deepEqual([outcome, completed], ['counted', 1]);
+}
+
+/** Counts the events of the next batch of the join `order`. */
+async function countNext(bus: Bus): Promise<Reply<'join_events'>> {
+  const calls = new JoinCalls(bus, client);
   const [grant = assert.fail()] = (await bus.acquire(['w1'])).grants;
-  const { outcome, completed } = await own.run('join_events', {
+  return bus.store.run('join_events', {
     ...(await calls.counting('order', 'w1', grant.job)),
     ...joinArguments(await calls.find('order'), LIMITS, partitions),
   });
-  assert.deepEqual([outcome, completed], ['counted', 1]);
 }
 
 function newOutbox(): Outbox {
@@ -226,4 +233,32 @@ describe('a join that publishes to topics of two other partitions', () => {
     assert.equal(await third.redis.zcard(third.keys.batches_queued(token)), 1);
     assert.equal(await home.redis.hget(home.keys.outboxes_sent(), 'ahead'), '0');
   });
+});
+
+test('a key has expired before it is complete again also for a subscriber in another partition', async () => {
+  const [own = assert.fail(), home = assert.fail()] = partitions.all;
+  const [source = '', ready = ''] = topics;
+  const stuck = nameIn(partitions, 0, 'stuck');
+  await new Joins(partitions, LIMITS).put(client, 'order', {
+    sources: [{ topic: source, count: 2 }],
+    ...{ by: 'data.key', within: 100 },
+    then: { topic: ready, type: 'noop' },
+    on_expiry: { topic: stuck, type: 'noop' },
+  });
+  const office = nameIn(partitions, 1, 'office');
+  const wanted = { topics: [ready, stuck], callback: 'https://office.example/', uuid: 'u' };
+  await new Subscriptions(partitions, DEFAULTS, newOutbox()).subscribe(office, wanted);
+  const bus = new Bus(() => own);
+  await bus.addIdleWorkers();
+  await bus.publish('a', source, [joinEvent(source, 'k')]);
+  await countNext(bus);
+  const due = Number(await own.redis.zscore(own.keys.joins_expiring(), joinToken('order', client)));
+  await until(async () => (await bus.nowMs()) > due, { everyMs: 1 });
+  await bus.publish('b', source, [joinEvent(source, 'k'), joinEvent(source, 'k')]);
+  const { expired, completed } = await countNext(bus);
+  assert.deepEqual([expired, completed], [1, 1]);
+  await newOutbox().flush(own, home);
+  const [bid = ''] = await home.redis.zrange(home.keys.batches_queued(office), '0', '-1');
+  const events = (await home.redis.lrange(home.keys.batch(bid), 3, -1)).map((text) => JSON.parse(text).topic);
+  assert.deepEqual(events, [stuck, ready]);
 });
