@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { Authentication } from '../authentication/authentication.ts';
 import type { Sessions } from '../authentication/sessions.ts';
-import { BusError } from '../errors.ts';
+import { BusError, type ErrorCode } from '../errors.ts';
 import { html } from '../html.ts';
 import type { Proxies } from '../routing/proxies.ts';
 import { ALL, ANYONE, type Input, type Route } from '../routing/route.ts';
@@ -37,6 +37,9 @@ const FIELDS: Input<{ user: string; password: string; to?: string | undefined }>
   wording: { code: 'bad_body', whole: 'a login has the fields user and password' },
 };
 
+/** The codes of errors that are no answer to a login. They get a page of their own. */
+const THROWN: readonly ErrorCode[] = ['internal', 'storage_unavailable'];
+
 export function loginPages({ authentication, sessions, proxies, pageNear }: LoginPagesParts): Route[] {
   return [
     page('/console/login', ANYONE, async ({ query: { to } }) => loginPage({ to: ownPath(to) })),
@@ -48,7 +51,7 @@ export function loginPages({ authentication, sessions, proxies, pageNear }: Logi
           const cookie = await sessions.begin(caller, password, proxies.cameByHttps(request));
           return { status: 303, headers: { Location: ownPath(to), 'Set-Cookie': cookie } };
         } catch (error) {
-          if (!(error instanceof BusError) || error.code === 'storage_unavailable') throw error;
+          if (!(error instanceof BusError) || THROWN.includes(error.code)) throw error;
           return loginPage({ to: ownPath(to), user, error });
         }
       },

@@ -16,8 +16,10 @@ export function withSecondTry(route: Route, pages: readonly Route[]): Route {
     try {
       return await route.handle(call);
     } catch (error) {
-      // StorageUnavailable means that Redis is away. The page reads Redis too, so it cannot be shown either.
-      const isShown = error instanceof BusError && !(error instanceof StorageUnavailable);
+      // StorageUnavailable means that Redis is away. The page reads Redis too, so it cannot be shown either. What went
+      // wrong inside the bus is no refusal, and whoever gets the error logs it.
+      const isRefusal = error instanceof BusError && error.code !== 'internal';
+      const isShown = isRefusal && !(error instanceof StorageUnavailable);
       const answer = isShown && (await pageAgain(call, error, pages));
       if (answer) return answer;
       throw error;

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
 import { Api } from '../../harness/http/api.ts';
+import { ROOT_KEY } from '../../harness/processes/bus_environment.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
 import { buryAll } from '../../harness/scripts/dead_letters.ts';
 import { longName } from '../../harness/scripts/names.ts';
@@ -242,4 +243,24 @@ test('a client that cannot be read stays in /metrics without its name', async ()
   await damage(keys.api_token('alice'));
   // Processes remember a client for a second.
   await until(async () => /subscriber="unknown\.\w+"/.test(await read('/metrics')));
+});
+
+test('a form of the console that fails because of such a key is logged', async () => {
+  const headers = {
+    'content-type': 'application/x-www-form-urlencoded',
+    'sec-fetch-site': 'same-origin',
+  };
+  const login = new URLSearchParams({ user: 'root', password: ROOT_KEY }).toString();
+  const entered = await api.call('POST', '/console/login', { headers, body: login });
+  const [cookie = ''] = entered.headers['set-cookie']?.[0]?.split(';') ?? [];
+  const from = '/console/subscribers/alice';
+  const { text } = await api.call('GET', from, { headers: { cookie } });
+  const [, token = ''] = /name="form_token" value="([^"]+)"/.exec(text) ?? [];
+  await api.store.redis.del(keys.batches_index());
+  await api.store.redis.set(keys.batches_index(), 'x');
+  const body = new URLSearchParams({ form_token: token, from }).toString();
+  const failed = await api.call('POST', `${from}/test`, { headers: { ...headers, cookie }, body });
+  assert.equal(failed.status, 500);
+  assert.match(failed.text, /batches:index is a string instead of a zset/);
+  await api.web.prints(/"type":"WrongType".*"path":"\/console","msg":"a request failed"/);
 });
