@@ -5,9 +5,9 @@ batches of these subscribers. The batches behind it go on, also those of an orde
 oldest. If the subscriber is held back after a failure, its next batch is tried at once, unless another batch is the
 probe already (lane_entry.lua). The health of the subscriber does not change.
 
-If the outcome is not `ok`, nothing has changed. `delivery_not_found` also stands for a batch whose subscriber has left: a
-worker deletes it soon. `delivery_not_waiting` means that a worker holds the job of the batch,
-or that the job is in a list from which workers take jobs (retry_batch.lua).
+If the outcome is not `ok`, nothing has changed. `delivery_not_found` also stands for a batch whose subscriber has left:
+a worker deletes it soon. `delivery_not_waiting` means that a worker holds the job of the batch, or that the job is in a
+list from which workers take jobs (retry_batch.lua).
 ]]
 local batches = include('delivering/batches')
 local dead_letters = include('delivering/dead_letters/dead_letters')

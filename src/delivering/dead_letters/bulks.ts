@@ -104,8 +104,8 @@ export class Bulks {
   }
 
   /**
-   * Returns the newest bulk operation of `owner` (a client's token, or ROOT_OWNER). Returns undefined if there is none, or
-   * if it has not changed for a day.
+   * Returns the newest bulk operation of `owner` (a client's token, or ROOT_OWNER). Returns undefined if there is none,
+   * or if it has not changed for a day.
    */
   async find(owner: string): Promise<Bulk | undefined> {
     const parts = await this.#parts(owner);
@@ -118,8 +118,8 @@ export class Bulks {
   }
 
   /**
-   * Returns the parts of the newest bulk operation of `owner` (a client's token, or ROOT_OWNER): one for each partition in
-   * which the operation began.
+   * Returns the parts of the newest bulk operation of `owner` (a client's token, or ROOT_OWNER): one for each partition
+   * in which the operation began.
    */
   async #parts(owner: string): Promise<Bulk[]> {
     const read = (redis: Commands, keys: Keyspace) => redis.hgetall(keys.bulk(owner));
