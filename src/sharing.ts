@@ -20,14 +20,18 @@ export function sharing<Args extends unknown[], T>(
  * They cannot share the present one, because it may have missed a change made just before the call.
  */
 export function sharingNext<T>(work: () => Promise<T>): () => Promise<T> {
-  let latest: Promise<T> | undefined;
+  // When the latest run has ended. It does not have the result, which may be large.
+  let ended = Promise.resolve();
   let next: Promise<T> | undefined;
   return () => {
-    next ??= Promise.allSettled([latest]).then(() => {
+    next ??= ended.then(() => {
       next = undefined;
-      latest = work();
-      return latest;
+      const run = work();
+      ended = run.then(nothing, nothing);
+      return run;
     });
     return next;
   };
 }
+
+function nothing(): void {}

@@ -2,6 +2,8 @@ import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { describe, test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { Api, basic, problemIn } from '../../../harness/http/api.ts';
 import { until } from '../../../harness/until.ts';
 import { sharingNext } from '../../../src/sharing.ts';
@@ -213,5 +215,16 @@ describe('a shared reading', () => {
     await assert.rejects(shared(), /away/);
     assert.equal(await shared(), 2);
     assert.equal(await shared(), 3);
+  });
+
+  test('keeps no result when all who asked have it', async () => {
+    setFlagsFromString('--expose-gc');
+    const collectGarbage: () => void = runInNewContext('gc');
+    const shared = sharingNext(async () => ({ large: 'x' }));
+    const result = new WeakRef(await shared());
+    await until(() => {
+      collectGarbage();
+      return result.deref() === undefined;
+    });
   });
 });
