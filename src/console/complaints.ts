@@ -32,8 +32,11 @@ export interface State {
    * - For the whole bus: `events` is the number dropped within DROPS_TOLD_MS, and `agoMs` may be five minutes too long.
    */
   dropped?: { events: number; agoMs: number; ofJoins?: number } | undefined;
-  /** Why Redis refuses writes: the reasons of StorageUnavailable errors, which end with the word of Redis. */
-  refusals?: readonly string[];
+  /**
+   * The word with which Redis refuses writes, such as NOREPLICAS, and the partitions for which it does, if not for all.
+   * Undefined if it refuses none.
+   */
+  refusal?: { word: string; partitions: readonly Partition[] | undefined } | undefined;
   /** The partitions that are away. */
   away: readonly Partition[];
   /**
@@ -76,16 +79,18 @@ export function complaintsOf(state: State): Complaint[] {
 }
 
 function ofBus(state: State): Complaint[] {
-  const { ageMs, memory, away, replicas, processes, dropped, client, refusals = [] } = state;
+  const { ageMs, memory, away, replicas, processes, dropped, client, refusal } = state;
   const found: Complaint[] = [];
   const advise = (advice: string) =>
     client === undefined ? advice : 'The operator of the bus can mend this.';
-  const [refusal] = refusals;
-  if (refusal !== undefined) {
-    const [, word = ''] = /\((\w+)\)$/.exec(refusal) ?? [];
+  if (refusal) {
+    const { word, partitions } = refusal;
+    const [of, to, there] = partitions
+      ? [` for ${listed(partitions)}`, ' to topics there', ' there']
+      : ['', '', ''];
     found.push({
-      text: `Redis refuses writes (${word}).`,
-      advice: `Publishes are refused, and deliveries wait. ${advise(ADVICE_ON_REFUSAL[word] ?? 'The log of the bus quotes what Redis says.')}`,
+      text: `Redis refuses writes${of} (${word}).`,
+      advice: `Publishes${to} are refused, and deliveries${there} wait. ${advise(ADVICE_ON_REFUSAL[word] ?? 'The log of the bus quotes what Redis says.')}`,
     });
   }
   if (ageMs === undefined || ageMs > MISSED_SAMPLES * STEPS.fine.ms)
@@ -94,15 +99,11 @@ function ofBus(state: State): Complaint[] {
         ageMs === undefined ? 'No worker has spoken yet.' : `No worker has spoken for ${duration(ageMs)}.`,
       advice: ofSilence(processes?.worker ?? 0, advise),
     });
-  if (away.length > 0) {
-    // A ListFormat is made only when it is needed: making the first one takes 10 ms of CPU, which each web process
-    // would spend at its start.
-    const partitions = new Intl.ListFormat('en-GB').format(away.map(({ index }) => String(index)));
+  if (away.length > 0)
     found.push({
-      text: `${away.length === 1 ? `Partition ${partitions} is` : `Partitions ${partitions} are`} away.`,
+      text: `P${listed(away).slice(1)} ${away.length === 1 ? 'is' : 'are'} away.`,
       advice: `Publishes to topics there are answered 503, deliveries there wait, and the figures lack what is there. ${advise('Start the Redis that has them, or wait for its replica.')}`,
     });
-  }
   if (replicas && replicas.fewest < replicas.min)
     found.push({
       text: `Too few replicas follow Redis: ${replicas.fewest} of ${replicas.min}.`,
@@ -117,6 +118,14 @@ function ofBus(state: State): Complaint[] {
   }
   if (dropped) found.push(ofDrops(dropped, client));
   return found;
+}
+
+/** Names partitions, such as `partitions 2 and 5`. */
+function listed(partitions: readonly Partition[]): string {
+  // A ListFormat is made only when it is needed: making the first one takes 10 ms of CPU, which each web process would
+  // spend at its start.
+  const numbers = new Intl.ListFormat('en-GB').format(partitions.map(({ index }) => String(index)));
+  return `partition${partitions.length === 1 ? '' : 's'} ${numbers}`;
 }
 
 /** Links to the list of joins, which says how many events each has lost. */

@@ -1,5 +1,5 @@
 import type { Config } from '../config.ts';
-import { replyBehind, StorageUnavailable } from '../errors.ts';
+import { StorageUnavailable } from '../errors.ts';
 import type { JoinReport } from '../flow/joins/join_report.ts';
 import { type Content, type Html, html } from '../html.ts';
 import type { History } from '../metrics/history.ts';
@@ -66,34 +66,38 @@ function stateShown(state: State): Content {
 async function readState({ partitions, limits, history }: OverviewParts, api: ApiCalls): Promise<State> {
   const min = limits.minReplicas;
   const heads = partitions.byRedis().map(([one]) => one);
-  const [latest, dropped, { memory, away }, counted, nowMs, processes, refusals] = await Promise.all([
+  const [latest, dropped, { memory, away }, counted, nowMs, processes, refusal] = await Promise.all([
     history.latest(),
     history.droppedWithin(DROPS_TOLD_MS),
     readFullestMemory(partitions, limits),
     min > 0 ? partitions.reach((head) => head.command(countReplicas), heads) : { found: [min] },
     api.nowMs(),
     countProcesses(partitions.control),
-    Promise.all(heads.map(refusalOfWrites)),
+    refusalOfWrites(partitions),
   ]);
   const ageMs = latest && nowMs - latest.atMs;
   const replicas = { fewest: Math.min(...counted.found), min };
-  const known = { memory, away, replicas, processes, dropped };
-  return {
-    figures: latest?.figures,
-    ageMs,
-    ...known,
-    refusals: refusals.filter((each) => each !== undefined),
-  };
+  return { figures: latest?.figures, ageMs, memory, away, replicas, processes, dropped, refusal };
 }
 
-/** Resolves with why Redis refuses writes. Undefined if it does not, or is away. */
-async function refusalOfWrites(partition: Partition): Promise<string | undefined> {
+/** Resolves with the word of a Redis that refuses writes, and the partitions of all that do. */
+export async function refusalOfWrites(partitions: Partitions): Promise<State['refusal']> {
+  const groups = partitions.byRedis();
+  const words = await Promise.all(groups.map(([head]) => wordOfRefusal(head)));
+  const refusing = groups.filter((_, index) => words[index] !== undefined);
+  const word = words.find((each) => each !== undefined);
+  if (word === undefined) return undefined;
+  return { word, partitions: refusing.length < groups.length ? refusing.flat() : undefined };
+}
+
+/** Resolves with the word with which Redis refuses writes. Undefined if it does not, or is away. */
+async function wordOfRefusal(partition: Partition): Promise<string | undefined> {
   try {
     await partition.expectWrites();
     return undefined;
   } catch (error) {
     if (!(error instanceof StorageUnavailable)) throw error;
-    return replyBehind(error) && error.why;
+    return /refuses commands \((\w+)\)$/.exec(error.why)?.[1];
   }
 }
 

@@ -27,8 +27,8 @@ test('operating.md says what to do about each complaint of the overview', () => 
   const memory = { used: 95, max: 100, highMark: 90, lowMark: 80, unfreed: 0 };
   const replicas = { fewest: 0, min: 1 };
   const dropped = { events: 7, agoMs: 4 * MINUTE_MS };
-  const refusals = ['Redis refuses commands (MISCONF)'];
-  const state = { figures: FIGURES, ageMs: 5 * MINUTE_MS, memory, away, replicas, dropped, refusals };
+  const refusal = { word: 'MISCONF', partitions: undefined };
+  const state = { figures: FIGURES, ageMs: 5 * MINUTE_MS, memory, away, replicas, dropped, refusal };
   const complaints = complaintsOf(state);
   const said = complaints.map(({ text }) => text.toLowerCase());
   assert.ok(
@@ -63,6 +63,21 @@ test('tells a client of its own trouble, and of that of the bus without what an 
     `Your subscriber failed lately. Repair its callback. Its page has the last answers: ${page}.`,
     `Your oldest event waits for 10 min. Its subscriber fails, is paused or is too slow: ${page}.`,
     '1 dead letter of yours waits. Retry it when the cause is mended: <a href="/console/dead_letters">Dead letters</a>.',
+  ]);
+});
+
+test('says which partitions have a Redis that refuses writes, unless it is that of all', () => {
+  const memory = { used: 0, max: 0, highMark: 0, lowMark: 0, unfreed: 0 };
+  const said = (partitions?: Partition[]) =>
+    complaintsOf({ figures: undefined, ageMs: 0, memory, away: [], refusal: { word: 'X', partitions } }).map(
+      ({ text, advice }) => `${text} ${advice}`,
+    );
+  const quoted = 'The log of the bus quotes what Redis says.';
+  assert.deepEqual(said(), [
+    `Redis refuses writes (X). Publishes are refused, and deliveries wait. ${quoted}`,
+  ]);
+  assert.deepEqual(said([1, 3].map((index) => ({ index }) as Partition)), [
+    `Redis refuses writes for partitions 1 and 3 (X). Publishes to topics there are refused, and deliveries there wait. ${quoted}`,
   ]);
 });
 

@@ -238,24 +238,31 @@ async function* topicsFindings(
 /** Time within which the bus must say once that Redis takes writes. A failover may take a moment. */
 const WRITES_TIMEOUT_MS = 2000;
 
+/** A Redis that refuses writes, as the bus names it, such as `partition 2`, and the word of its error. */
+interface Refusal {
+  redis: string;
+  word: string;
+}
+
 /**
- * Resolves with the word with which Redis refuses writes, such as NOREPLICAS. Undefined if it does not refuse them. A
- * bus of version 1.0.0 does not ask for writes; then undefined too.
+ * Resolves with the refusal of a Redis that refuses writes. Undefined if none does. A bus of version 1.0.0 does not ask
+ * for writes; then undefined too.
  */
-async function refusalOfWrites(call: Call): Promise<string | undefined> {
+async function refusalOfWrites(call: Call): Promise<Refusal | undefined> {
   try {
     await call.connect({ timeoutMs: WRITES_TIMEOUT_MS, isQuiet: true }).pulse();
     return undefined;
   } catch (error) {
     const failure = error instanceof TimeLimitError ? (error.cause ?? error) : error;
     if (!(failure instanceof RoutemasterError)) throw error;
-    return / refuses commands \((\w+)\)/.exec(failure.message)?.[1];
+    const [, redis = '', word = ''] = /(\w+(?: \d+)?) refuses commands \((\w+)\)/.exec(failure.message) ?? [];
+    return word === '' ? undefined : { redis, word };
   }
 }
 
-function writesFinding(word: string): Finding {
+function writesFinding({ redis, word }: Refusal): Finding {
   const advice = ADVICE_ON_REFUSAL[word] ?? 'The log of the bus quotes what Redis says.';
-  return bad('writes', `publishes are refused: Redis refuses writes (${word})`, advice);
+  return bad('writes', `publishes are refused: ${redis} refuses writes (${word})`, advice);
 }
 
 const ADVICE_ON_REFUSAL: Readonly<Record<string, string>> = {

@@ -135,7 +135,7 @@ test('doctor says that publishes are refused while Redis refuses writes, and why
 });
 
 test('doctor does not send anybody to start a worker while Redis refuses what workers store', async (t) => {
-  const detail = 'Redis refuses commands (MISCONF). Nothing was changed; try again in a moment.';
+  const detail = 'partition 2 refuses commands (MISCONF). Nothing was changed; try again in a moment.';
   const port = await serving(t, ({ url }, response) => {
     if (url === '/health') return void response.end('{}');
     if (url === '/metrics') return void response.end('routemaster_delivery_workers{kind="regular"} 0\n');
@@ -145,7 +145,7 @@ test('doctor does not send anybody to start a worker while Redis refuses what wo
   const { stdout } = await terminal.rtm(`doctor -b 127.0.0.1:${port} -t ${ROOT_KEY}`);
   assert.match(
     stdout,
-    /^BAD +writes +.* \(MISCONF\)\n +Redis cannot save .*\nBAD +workers +no worker is alive\n +A worker that runs cannot say so /m,
+    /^BAD +writes +publishes are refused: partition 2 refuses writes \(MISCONF\)\n +Redis cannot save .*\nBAD +workers +no worker is alive\n +A worker that runs cannot say so /m,
   );
   assert.doesNotMatch(stdout, /lists|Start a worker/);
 });
