@@ -13,7 +13,7 @@ import { subscriberPath } from './links.ts';
 import { forwarding, page } from './page.ts';
 import { checkTyped, confirmed, form, pathWith, table, typeIt } from './parts.ts';
 import { isAsked, plots } from './plots.ts';
-import { details, dropNotice, figures } from './subscriber_parts.ts';
+import { details, dropNotice, figures, uuidNotice } from './subscriber_parts.ts';
 import { PATH } from './subscribers_pages.ts';
 import { subscriptionChange, subscriptionForm } from './subscription_form.ts';
 
@@ -58,6 +58,7 @@ export function subscriberPage(api: ApiCalls, maxFormBytes: number): Route[] {
               deliveries.body,
               'Nothing was queued for it in the last day.',
             ),
+            uuidNotice(report, [...retrying, ...deliveries.body]),
             dropNotice(report, nowMs),
           ]),
           history && plots(history.body, path),

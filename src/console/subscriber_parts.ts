@@ -1,4 +1,5 @@
 import { type Content, type Html, html } from '../html.ts';
+import type { Delivery } from '../records/delivery.ts';
 import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
 import { SETTING_NAMES, SETTINGS, type SettingName } from '../subscribing/subscription_settings.ts';
 import { ago, bytes, count, exactDuration, number } from './format.ts';
@@ -75,4 +76,15 @@ export function dropNotice({ dropped }: SubscriberReport, nowMs: number): Conten
 <dl class="settings">${last_at !== null && html`<dt>Last dropped</dt><dd>${ago(last_at, nowMs)}</dd>`}
 <dt>Opened between</dt><dd>${ago(from, nowMs)} and ${ago(to, nowMs)}</dd>
 <dt>Topics</dt><dd>${Object.entries(topics).map(([topic, n]) => html`<span class="tag mono">${topic} × ${number(n)}</span> `)}</dd></dl></div>`;
+}
+
+/**
+ * Returns a notice for a subscriber whose `uuid` is empty, if its callback answered 401 to the last attempt to deliver
+ * one of the `deliveries`. Returns undefined for other visitors, who do not see the `uuid`.
+ */
+export function uuidNotice({ uuid }: SubscriberReport, deliveries: readonly Delivery[]): Content {
+  const attempts = deliveries.flatMap((each) => each.attempts.slice(-1));
+  const last = attempts.sort((one, other) => other.at - one.at)[0];
+  if (uuid !== '' || last?.status !== 401) return undefined;
+  return html`<div class="card bad-news"><p>The callback answers 401, and the <span class="mono">uuid</span> of the subscription is <b>empty</b>, as after a call of <span class="mono">POST /subscription</span> without it. If the receiver checks it, subscribe again with it.</p></div>`;
 }

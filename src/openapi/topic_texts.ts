@@ -88,7 +88,7 @@ export const SUBSCRIBING: Texts = {
   'POST /subscription': {
     summary: 'Subscribe, or change a subscription',
     description:
-      'The list of topics replaces the old one; topics that do not exist yet are created. All that is published after the answer counts. A setting that is left out, or null, keeps its value, except `uuid`. It ends a pause, unless root paused the subscriber. The answer shows a signing key that the bus made, once.',
+      'The list of topics replaces the old one; topics that do not exist yet are created. All that is published after the answer counts. A setting that is left out, or null, keeps its value, except `uuid`: without it, deliveries carry none. The call ends a pause, unless root paused the subscriber. The answer shows a signing key that the bus made, once.',
     body: { topics: ['products'], callback: 'https://billing.example.com/events', uuid: 'my-password' },
     answer: { signing_secret: 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw' },
   },

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { answer } from '../../harness/http/receiver.ts';
 import { VIEWER_KEY } from '../../harness/processes/bus_environment.ts';
 import { until } from '../../harness/until.ts';
 import { as, bus, ends, HARMLESS, htmlFor, newest, PATHS, post, scene, textFor } from './visits.ts';
@@ -81,6 +82,28 @@ describe('a client', () => {
     assert.equal(uuid, before.uuid);
     await publisher.publish('a_topic', { url: 'https://shop.example.com/10' });
     await until(() => receiver.deliveries.length > 0);
+  });
+
+  test('is told of an empty uuid beside a 401 of its callback', async () => {
+    const { topic, subscriber, receiver, publisher } = await bus.scene({ after: (end) => ends.push(end) });
+    const page = () =>
+      htmlFor(
+        { user: subscriber.token, password: subscriber.secret },
+        `/console/subscribers/${subscriber.token}`,
+      );
+    const isRefused = async () =>
+      JSON.stringify(await subscriber.call('GET', '/deliveries')).includes('"status":401');
+    receiver.usual = answer.status(401);
+    await publisher.publish(topic, { url: 'https://shop.example.com/13' });
+    await until(isRefused);
+    assert.doesNotMatch(await page(), /answers 401/);
+    const { callback } = receiver;
+    await subscriber.call('POST', '/subscription', { topics: [topic], callback });
+    assert.match(await page(), /The callback answers 401, and the .*uuid.* is <b>empty<\/b>/);
+    receiver.usual = answer.status(204);
+    await publisher.publish(topic, { url: 'https://shop.example.com/14' });
+    await until(async () => (await subscriber.report()).events.sent > 0);
+    assert.doesNotMatch(await page(), /answers 401/);
   });
 
   test('follows the links of its own page', async () => {

@@ -58,14 +58,14 @@ async function findingOf(bus: Routemaster, subscription: FullSubscription, role:
   }
   const health = health_points < 100 ? `${detail}; health ${health_points} of 100` : detail;
   const mayFail = health_points < 100 && subscription.events.queued > 0;
-  const failure = mayFail ? await lastFailure(bus, subscriber, role) : 'none';
+  const failure = mayFail ? await lastFailure(bus, subscription, role) : 'none';
   const isAcceptedSince =
     typeof failure === 'object' && (await isDelivered(bus, failure.at, subscriber, role));
   if (failure !== 'none' && !isAcceptedSince)
     return bad('callback', health, await adviceWhenFailing(bus, unreached, failure));
   // Dead letters are reported even when deliveries go well again, because they wait until a human acts.
   if (subscription.dead_letters.batches > 0)
-    return bad('callback', health, await adviceOnDeadLetters(bus, subscriber, role));
+    return bad('callback', health, await adviceOnDeadLetters(bus, subscription, role));
   const found = `${health}${progressOf(subscription, isAcceptedSince)}`;
   if (unreached === undefined || (await isDeliveredLately(bus, subscription, role)))
     return good('callback', found);
@@ -131,9 +131,13 @@ async function adviceWhenFailing(
   return `Deliveries fail, though something listens: it must answer 2xx in time.${why} Its log says more.`;
 }
 
-async function adviceOnDeadLetters(bus: Routemaster, subscriber: string, role: Role): Promise<string> {
-  const of = role === 'client' ? '' : ` --subscriber ${subscriber}`;
-  const why = await newestDeath(bus, subscriber, role);
+async function adviceOnDeadLetters(
+  bus: Routemaster,
+  subscription: FullSubscription,
+  role: Role,
+): Promise<string> {
+  const of = role === 'client' ? '' : ` --subscriber ${subscription.subscriber}`;
+  const why = await newestDeath(bus, subscription, role);
   return (
     `Batches became dead letters${why} See rtm dead list${of}, mend the cause, then rtm dead retry --all${of}. ` +
     'rtm dead purge removes what nobody needs.'
@@ -144,11 +148,12 @@ async function adviceOnDeadLetters(bus: Routemaster, subscriber: string, role: R
  * Returns the end of a sentence: why the newest dead letter was buried. If the subscriber's last failed attempt is
  * known, appends a sentence about this attempt.
  */
-async function newestDeath(bus: Routemaster, subscriber: string, role: Role): Promise<string> {
+async function newestDeath(bus: Routemaster, subscription: FullSubscription, role: Role): Promise<string> {
+  const { subscriber } = subscription;
   for await (const { join, reason } of bus.deadLetters(role === 'watcher' ? { subscriber } : {})) {
     // A join has no callback, so the dead letters of joins are skipped.
     if (join !== undefined) continue;
-    const failure = await lastFailure(bus, subscriber, role);
+    const failure = await lastFailure(bus, subscription, role);
     return `, the newest by ${reason}.${typeof failure === 'object' ? failure.text : ''}`;
   }
   return '.';

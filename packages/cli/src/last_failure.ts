@@ -1,9 +1,15 @@
 import { type Calls, type Routemaster, RoutemasterError } from '@routemaster/client';
 import type { Role } from './doctor_finding.ts';
+import type { Subscription } from './subscriptions.ts';
 import { timeOf } from './tables.ts';
 
 /** Maximum characters of an answer that are shown. */
 const MAX_SHOWN = 100;
+
+/** Follows a 401 of the callback. Only a client itself sees that its `uuid` is empty; for others it is null. */
+const EMPTY_UUID =
+  ' The uuid of the subscription is empty, as after a call of POST /subscription without it. If the receiver checks it, ' +
+  'rtm sub add URL TOPIC... --uuid TEXT sets it.';
 
 /** The last failed attempt to deliver to a subscriber. */
 export interface Failure {
@@ -23,7 +29,7 @@ export interface Failure {
  */
 export async function lastFailure(
   bus: Routemaster,
-  subscriber: string,
+  { subscriber, uuid }: Pick<Subscription, 'subscriber' | 'uuid'>,
   role: Role,
 ): Promise<Failure | 'none' | undefined> {
   // A batch that keeps failing is `retrying` most of the time, `in_flight` during each attempt, and `dead` at last.
@@ -36,7 +42,8 @@ export async function lastFailure(
     if (last) {
       const { id, at, reason } = last;
       const answer = last.answer ? `, ${JSON.stringify(last.answer.slice(0, MAX_SHOWN))}` : '';
-      return { id, at, reason: reason ?? '', text: ` The last attempt failed: ${reason}${answer}.` };
+      const empty = last.status === 401 && uuid === '' ? EMPTY_UUID : '';
+      return { id, at, reason: reason ?? '', text: ` The last attempt failed: ${reason}${answer}.${empty}` };
     }
   }
   return 'none';

@@ -143,7 +143,7 @@ export async function resumeSubscription(call: Call): Promise<void> {
     ? bus.resume().catch(refuseRoot)
     : bus.resumeSubscriber(token).catch(adviseOn(bus, token)));
   if (before?.paused_at !== null) return;
-  const failure = await lastFailure(hinting, before.subscriber, token === undefined ? 'client' : 'watcher');
+  const failure = await lastFailure(hinting, before, token === undefined ? 'client' : 'watcher');
   const next = typeof failure === 'object' && (await nextAttempt(hinting, failure.id));
   call.note(
     next

@@ -11,5 +11,6 @@ import './tail.ts';
 import './audit_and_delivery.ts';
 import './verify.ts';
 import './proxied.ts';
+import './empty_uuid.ts';
 import './doctor_subscribers.ts';
 import './doctor.ts';
