@@ -70,12 +70,12 @@ function complete({ redisCa, redisSslVerify, ...settings }: Settings, env: NodeJ
   const production = settings.environment === 'production';
   const forceSsl = settings.forceSsl ?? production;
   const trustedProxies = settings.trustedProxies ?? Number(forceSsl);
-  const { rootKey, viewerKey } = settings;
-  if (production) refuseWeak('ROUTEMASTER_ROOT_KEY', rootKey);
-  if (viewerKey !== undefined) {
-    if (production) refuseWeak('ROUTEMASTER_VIEWER_KEY', viewerKey);
-    refuseOtherRole(viewerKey, settings);
+  const { rootKeys, viewerKeys = [] } = settings;
+  if (production) {
+    for (const key of rootKeys) refuseWeak('ROUTEMASTER_ROOT_KEY', key);
+    for (const key of viewerKeys) refuseWeak('ROUTEMASTER_VIEWER_KEY', key);
   }
+  for (const key of viewerKeys) refuseOtherRole(key, settings);
   if (forceSsl && trustedProxies === 0) {
     throw new BootError(
       'FORCE_SSL is on and ROUTEMASTER_TRUSTED_PROXIES is 0: nobody could say that a request came by https. ' +
@@ -101,19 +101,18 @@ export function configIn(compatibility: Compatibility, config: Config): Config {
 }
 
 /**
- * Throws if the viewer key is also the root key or a token of ROUTEMASTER_CLIENTS. Otherwise viewers could act as root
+ * Throws if a viewer key is also a root key or a token of ROUTEMASTER_CLIENTS. Otherwise viewers could act as root
  * or as this client.
  */
 function refuseOtherRole(
   viewerKey: string,
-  { rootKey, clients }: Pick<Settings, 'rootKey' | 'clients'>,
+  { rootKeys, clients }: Pick<Settings, 'rootKeys' | 'clients'>,
 ): void {
-  const other =
-    viewerKey === rootKey
-      ? 'ROUTEMASTER_ROOT_KEY'
-      : clients.includes(viewerKey)
-        ? 'a token of ROUTEMASTER_CLIENTS'
-        : undefined;
+  const other = rootKeys.includes(viewerKey)
+    ? 'ROUTEMASTER_ROOT_KEY'
+    : clients.includes(viewerKey)
+      ? 'a token of ROUTEMASTER_CLIENTS'
+      : undefined;
   if (other !== undefined)
     throw new BootError(`ROUTEMASTER_VIEWER_KEY equals ${other}: set it to another key, for viewers alone.`);
 }

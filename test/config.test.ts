@@ -363,7 +363,7 @@ describe('a variable of the Ruby Routemaster', () => {
 
   test('ROUTEMASTER_ROOT_KEY=CHANGE-ME, as its .env has it, is taken outside production, with a warning', () => {
     const env = { ROUTEMASTER_ROOT_KEY: 'CHANGE-ME' };
-    assert.equal(readConfig(env).rootKey, 'CHANGE-ME');
+    assert.deepEqual(readConfig(env).rootKeys, ['CHANGE-ME']);
     assert.match(environmentWarnings(env).join(), /^ROUTEMASTER_ROOT_KEY is the published placeholder/);
   });
 });

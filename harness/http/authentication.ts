@@ -26,7 +26,7 @@ export function buildAuthentication(parts: AuthenticationParts): Authentication 
   const store = parts.store as Partition;
   const recorder = { authenticationFailed: failed, authenticationSlowed: () => failed('slowed') };
   return new Authentication({
-    ...{ rootKey, clients, md5, log },
+    ...{ rootKeys: [rootKey], clients, md5, log },
     nonces: new Nonces(new NonceKeys(store), new NonceUses(store)),
     failures: new FailedLogins(store, log),
     recorder,

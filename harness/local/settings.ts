@@ -65,7 +65,8 @@ export function readSettings(directory: string, args: string[], env = process.en
     cluster,
     dataDir,
     host: env.HOST || LOOPBACK,
-    rootKey: env.ROUTEMASTER_ROOT_KEY || keptKey(keyFile),
+    // While the key is replaced, the first of two.
+    rootKey: env.ROUTEMASTER_ROOT_KEY?.split(' ')[0] || keptKey(keyFile),
     rootKeyFrom: env.ROUTEMASTER_ROOT_KEY ? 'ROUTEMASTER_ROOT_KEY' : keyFile,
     redisUrl,
     redisPrefix: isApart && redisUrl !== undefined ? DEMO_PREFIX : ownPrefix,
@@ -121,7 +122,7 @@ export function childEnvironment(
     PATH: [join(root, 'node_modules', '.bin'), env.PATH].join(delimiter),
     HOST: settings.host,
     PORT: String(port),
-    ROUTEMASTER_ROOT_KEY: settings.rootKey,
+    ROUTEMASTER_ROOT_KEY: env.ROUTEMASTER_ROOT_KEY || settings.rootKey,
     ROUTEMASTER_REDIS_URL: redisUrl,
     ROUTEMASTER_REDIS_PREFIX: settings.redisPrefix,
     ...(settings.cluster && { ROUTEMASTER_PARTITIONS: '16', ROUTEMASTER_MIN_REPLICAS: '1' }),

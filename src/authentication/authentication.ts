@@ -15,8 +15,8 @@ import type { Nonces } from './nonces.ts';
 import type { FailureReason, Refusal, Verdict } from './verdict.ts';
 
 interface AuthenticationOptions {
-  rootKey: string;
-  viewerKey?: string | undefined;
+  rootKeys: readonly string[];
+  viewerKeys?: readonly string[] | undefined;
   clients: ClientDirectory;
   nonces: Nonces;
   failures: FailedLogins;
@@ -55,10 +55,10 @@ export class Authentication {
   readonly #parts: Pick<AuthenticationOptions, 'failures' | 'recorder' | 'proxies' | 'log'>;
   #reportAgainAtMs = 0;
 
-  constructor({ rootKey, viewerKey, clients, nonces, md5, ...parts }: AuthenticationOptions) {
+  constructor({ rootKeys, viewerKeys, clients, nonces, md5, ...parts }: AuthenticationOptions) {
     this.#parts = parts;
     this.#clients = clients;
-    this.credentials = new Credentials(rootKey, clients, viewerKey);
+    this.credentials = new Credentials(rootKeys, clients, viewerKeys);
     this.#basic = new Basic(this.credentials, clients);
     this.#digest = new Digest(this.credentials, nonces, md5);
   }

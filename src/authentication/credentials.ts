@@ -9,7 +9,10 @@ export type SecretCheck = (digests: Digests) => boolean;
 
 export const KEY_USERS = ['root', 'viewer'] as const;
 
-/** Holder of the root or viewer key. With Digest, the user name is `user`; with Basic, it is the key itself. */
+/**
+ * Holder of a root or viewer key. With Digest, the user name is `user`; with Basic, it is the key itself. While a key
+ * is replaced, there is a holder of the old key and one of the new key.
+ */
 interface KeyHolder {
   user: (typeof KEY_USERS)[number];
   keyDigest: string;
@@ -47,21 +50,23 @@ export function areEqual(a: Buffer, b: Buffer): boolean {
 }
 
 /**
- * Checks credentials against the root key, the viewer key and the clients. Before it refuses a client's credentials, it
- * reads the client from Redis again, because the secret may be new.
+ * Checks credentials against the root keys, the viewer keys and the clients. Before it refuses a client's credentials,
+ * it reads the client from Redis again, because the secret may be new.
  */
 export class Credentials {
   readonly #clients: ClientDirectory;
   readonly #keyHolders: readonly KeyHolder[];
 
-  constructor(rootKey: string, clients: ClientDirectory, viewerKey?: string) {
+  constructor(rootKeys: readonly string[], clients: ClientDirectory, viewerKeys: readonly string[] = []) {
     this.#clients = clients;
-    const viewer = viewerKey === undefined ? [] : [keyHolder('viewer', viewerKey)];
-    this.#keyHolders = [keyHolder('root', rootKey), ...viewer];
+    this.#keyHolders = [
+      ...rootKeys.map((key) => keyHolder('root', key)),
+      ...viewerKeys.map((key) => keyHolder('viewer', key)),
+    ];
   }
 
   get hasViewer(): boolean {
-    return this.#keyHolders.length > 1;
+    return this.#holdersAs('viewer').length > 0;
   }
 
   /**
@@ -88,17 +93,18 @@ export class Credentials {
 
   /** Checks a login form: `root` or `viewer` with its key, or whatever `checkPassword` accepts. */
   async checkLogin(user: string, password: string): Promise<Verdict> {
-    const holder = this.#keyHolders.find((each) => each.user === user);
-    if (!holder) return await this.checkPassword(user, password);
-    const isRight = this.#holderOf(password) === holder;
-    return isRight ? { role: holder.user } : { reason: 'wrong_secret', client: user };
+    if (this.#holdersAs(user).length === 0) return await this.checkPassword(user, password);
+    const holder = this.#holderOf(password);
+    return holder?.user === user ? { role: holder.user } : { reason: 'wrong_secret', client: user };
   }
 
   /** Checks a Digest answer. Throws StorageUnavailable if the client cannot be looked up. */
   async checkDigest(user: string, check: SecretCheck): Promise<Verdict> {
-    const holder = this.#keyHolders.find((each) => each.user === user);
-    if (holder)
-      return check(holder.digests) ? { role: holder.user } : { reason: 'wrong_secret', client: user };
+    const holders = this.#holdersAs(user);
+    if (holders.length > 0) {
+      const holder = holders.find(({ digests }) => check(digests));
+      return holder ? { role: holder.user } : { reason: 'wrong_secret', client: user };
+    }
     const judge = (client?: Client) => (client?.ha1 === null ? NO_SECRET : judgeSecret(client, check));
     const verdict = judge(this.#clients.cached(user));
     return 'role' in verdict ? verdict : this.#judgeFound(user, judge);
@@ -111,8 +117,8 @@ export class Credentials {
    */
   async callerWith(role: Role, token: string | undefined, proof: string): Promise<Caller | undefined> {
     if (role !== 'client') {
-      const holder = this.#keyHolders.find(({ user }) => user === role);
-      return holder && sameDigest(sessionProofOf(holder.digests), proof) ? { role } : undefined;
+      const proofs = this.#holdersAs(role).map(({ digests }) => sessionProofOf(digests));
+      return proofs.some((each) => sameDigest(each, proof)) ? { role } : undefined;
     }
     const client = await this.#clients.findNow(token ?? '');
     const proofs = client ? [client.ha1, ...(client.former ? [client.former] : [])].map(sessionProofOf) : [];
@@ -121,11 +127,12 @@ export class Credentials {
 
   /**
    * Resolves with a digest of the credential with which the caller has logged in. The session stores this digest, and
-   * ends when no valid credential of the caller has the same digest any more.
+   * ends when no valid credential of the caller has the same digest any more. `user` and `password` are those of the
+   * login form; for root and viewers, one of them is the key.
    */
-  async sessionProof(caller: Caller, password: string): Promise<string> {
+  async sessionProof(caller: Caller, user: string, password: string): Promise<string> {
     if (caller.role !== 'client')
-      return sessionProofOf(this.#keyHolders.find(({ user }) => user === caller.role)?.digests ?? null);
+      return sessionProofOf((this.#holderOf(user) ?? this.#holderOf(password))?.digests ?? null);
     const hasSecret = Boolean((await this.#clients.find(caller.token))?.ha1);
     return sessionProofOf(hasSecret ? { sha256: ha1('SHA-256', caller.token, password) } : null);
   }
@@ -140,6 +147,10 @@ export class Credentials {
     const verdict = earlier && judge(await earlier);
     if (verdict && 'role' in verdict) return verdict;
     return judge(await (this.#clients.underWay(user) ?? this.#clients.findNow(user)));
+  }
+
+  #holdersAs(user: string): readonly KeyHolder[] {
+    return this.#keyHolders.filter((each) => each.user === user);
   }
 
   /**

@@ -44,11 +44,11 @@ export class Sessions {
   }
 
   /** Begins a session. Resolves with the value of the header `Set-Cookie`. Throws StorageUnavailable. */
-  async begin(caller: Caller, password: string, isHttps: boolean): Promise<string> {
+  async begin(caller: Caller, user: string, password: string, isHttps: boolean): Promise<string> {
     const id = nanoid(ID_LENGTH);
     const stored: Stored = {
       role: caller.role,
-      proof: await this.#credentials.sessionProof(caller, password),
+      proof: await this.#credentials.sessionProof(caller, user, password),
     };
     if (caller.role === 'client') stored.token = caller.token;
     await this.#control.run('begin_session', {

@@ -7,8 +7,8 @@ import {
   certificates,
   compatibility,
   dropPolicy,
-  key,
   keyPrefix,
+  keys,
   logLevel,
   MAX_TIMER_MS,
   metricService,
@@ -18,11 +18,12 @@ import {
   yesNo,
 } from './values.ts';
 
-const keys = {
-  rootKey: secretSetting('ROUTEMASTER_ROOT_KEY', key).help(
-    'Key of root, who creates clients: random (`openssl rand -hex 24`), no colon, in production at least 16 characters.',
+const credentials = {
+  rootKeys: secretSetting('ROUTEMASTER_ROOT_KEY', keys).help(
+    'Key of root, who creates clients: random (`openssl rand -hex 24`), no colon, in production at least 16 characters. ' +
+      'Two, with a space between, while one replaces the other.',
   ),
-  viewerKey: secretSetting('ROUTEMASTER_VIEWER_KEY', key.optional()).help(
+  viewerKeys: secretSetting('ROUTEMASTER_VIEWER_KEY', keys.optional()).help(
     'Key of viewers, who see what root sees and change nothing; made like the root key. Without it there are no viewers.',
   ),
   clients: secretSetting('ROUTEMASTER_CLIENTS', tokens, '').help(
@@ -133,7 +134,7 @@ const figures = {
 
 /** All settings by subject, as the documents show them. */
 export const SECTIONS = {
-  'Keys and clients': keys,
+  'Keys and clients': credentials,
   'Redis and its memory': redis,
   Web: web,
   Rates: rates,
@@ -146,7 +147,7 @@ export const SECTIONS = {
 };
 
 export const SETTINGS = {
-  ...keys,
+  ...credentials,
   ...redis,
   ...web,
   ...rates,

@@ -28,10 +28,15 @@ export const list = z.string().transform((value) => value.split(/[\s,]+/).filter
 
 const NO_COLON = /^[^:\s\p{Cc}]+$/u;
 
-/** A root or viewer key. */
-export const key = z
+/** The keys of root or of viewers: one, or two that are separated by a space while the first replaces the second. */
+export const keys = z
   .string({ error: 'must be set: the key that creates clients (32 random characters)' })
-  .regex(NO_COLON, 'must have no colon and no spaces: HTTP Basic could not carry it');
+  .transform((value) => value.split(' '))
+  .pipe(
+    z
+      .array(z.string().regex(NO_COLON, 'must have no colon, and no space but one between two keys'))
+      .max(2, 'must be one key, or two with a space between them'),
+  );
 
 export const tokens = list.pipe(
   z.array(

@@ -47,8 +47,9 @@ export function loginPages({ authentication, sessions, proxies, pageNear }: Logi
       form: FIELDS,
       async act({ request, body: { user, password, to } }) {
         try {
-          const caller = await authentication.login(request, user.trim(), password);
-          const cookie = await sessions.begin(caller, password, proxies.cameByHttps(request));
+          const name = user.trim();
+          const caller = await authentication.login(request, name, password);
+          const cookie = await sessions.begin(caller, name, password, proxies.cameByHttps(request));
           return { status: 303, headers: { Location: ownPath(to), 'Set-Cookie': cookie } };
         } catch (error) {
           if (!(error instanceof BusError) || THROWN.includes(error.code)) throw error;

@@ -104,8 +104,8 @@ export function buildApi({ config, partitions, confirmed = partitions, recorder,
   const publicNames = new PublicNames(directory, nameKey);
   const pages = new Pages(nameKey);
   const authentication = new Authentication({
-    rootKey: config.rootKey,
-    viewerKey: config.viewerKey,
+    rootKeys: config.rootKeys,
+    viewerKeys: config.viewerKeys,
     clients: directory,
     nonces: new Nonces(new NonceKeys(control), new NonceUses(control, () => guard.maxBytes)),
     failures: new FailedLogins(control, log),

@@ -33,7 +33,7 @@ class Judge {
   readonly #directory = new ClientDirectory({
     find: async (token) => (token === TOKEN ? { ...this.stored } : undefined),
   });
-  readonly #basic = new Basic(new Credentials('the-root-key', this.#directory), this.#directory);
+  readonly #basic = new Basic(new Credentials(['the-root-key'], this.#directory), this.#directory);
 
   constructor() {
     // `mock.method` would keep a record of each call, and tests below measure memory.

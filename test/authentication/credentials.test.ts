@@ -31,7 +31,7 @@ async function duringLookup<Change>(
     }
     return client;
   };
-  const credentials = new Credentials('the-root-key-of-this-test', new ClientDirectory({ find }));
+  const credentials = new Credentials(['the-root-key-of-this-test'], new ClientDirectory({ find }));
   await credentials.checkPassword(token, 'anything');
   assert.ok(judged);
   return judged;
@@ -80,7 +80,7 @@ test('wrong credentials that come at once share a lookup', async () => {
     lookups++;
     return clients().find(asked);
   };
-  const credentials = new Credentials('the-root-key-of-this-test', new ClientDirectory({ find }));
+  const credentials = new Credentials(['the-root-key-of-this-test'], new ClientDirectory({ find }));
   for (const user of [token, token, 'nobody']) {
     lookups = 0;
     const guesses = Array.from({ length: 50 }, (_, n) => credentials.checkPassword(user, `guess ${n}`));

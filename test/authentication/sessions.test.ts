@@ -16,8 +16,8 @@ describe('a session, which this process has just used', () => {
     const elsewhere = new Clients(redis.store, []);
     const { token, name, secret } = await elsewhere.create('shop');
     const directory = new ClientDirectory(new Clients(redis.store, []));
-    const sessions = new Sessions(redis.store, new Credentials('the-root-key-of-this-test', directory));
-    const cookie = await sessions.begin({ role: 'client', token, name }, secret, false);
+    const sessions = new Sessions(redis.store, new Credentials(['the-root-key-of-this-test'], directory));
+    const cookie = await sessions.begin({ role: 'client', token, name }, token, secret, false);
     const session = () => sessions.of({ cookie });
     assert.equal((await session())?.caller.role, 'client');
     return { token, session, elsewhere };

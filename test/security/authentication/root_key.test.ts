@@ -22,7 +22,7 @@ const WEAK = [
 
 describe('in production a root key', () => {
   const production = (key: string) =>
-    readConfig({ NODE_ENV: 'production', ROUTEMASTER_ROOT_KEY: key }).rootKey;
+    readConfig({ NODE_ENV: 'production', ROUTEMASTER_ROOT_KEY: key }).rootKeys;
 
   test('must be there, be no placeholder, and not be short; the message says what to change, without the key', () => {
     for (const [key, reason] of WEAK)
@@ -40,7 +40,7 @@ describe('in production a root key', () => {
   });
 
   test('that is long and random is taken', () => {
-    for (const key of GOOD) assert.equal(production(key), key);
+    for (const key of GOOD) assert.deepEqual(production(key), [key]);
   });
 
   test('that is weak keeps the process from starting', async (t) => {
@@ -51,6 +51,6 @@ describe('in production a root key', () => {
 });
 
 test('elsewhere a short one will do, but not none', () => {
-  assert.equal(readConfig({ ROUTEMASTER_ROOT_KEY: 'dev' }).rootKey, 'dev');
+  assert.deepEqual(readConfig({ ROUTEMASTER_ROOT_KEY: 'dev' }).rootKeys, ['dev']);
   assert.throws(() => readConfig({}), /ROUTEMASTER_ROOT_KEY must be set/);
 });

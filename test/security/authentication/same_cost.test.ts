@@ -24,7 +24,7 @@ async function cost(scheme: 'basic' | 'digest', user: string, known: boolean) {
       return token === 'billing--1' ? secretOf(token) : undefined;
     },
   });
-  const credentials = new Credentials('the-root-key', clients);
+  const credentials = new Credentials(['the-root-key'], clients);
   if (known) await clients.find(user);
   lookups = 0;
   const check: SecretCheck = ({ sha256 }) => {
@@ -61,7 +61,7 @@ describe('proofs of identity are compared in constant time', () => {
     return mock.callCount();
   }
   const client = secretOf('billing--1');
-  const credentials = new Credentials('the-root-key', new ClientDirectory({ find: async () => client }));
+  const credentials = new Credentials(['the-root-key'], new ClientDirectory({ find: async () => client }));
 
   test('the root key', async (t) => {
     assert.equal(await comparisons(t, () => assert.ok(credentials.isReserved('the-root-key'))), 1);
@@ -71,11 +71,9 @@ describe('proofs of identity are compared in constant time', () => {
   });
 
   test('the viewer key too, whichever it is: each text is compared with both', async (t) => {
-    const both = new Credentials(
-      'the-root-key',
-      new ClientDirectory({ find: async () => client }),
+    const both = new Credentials(['the-root-key'], new ClientDirectory({ find: async () => client }), [
       'to-view',
-    );
+    ]);
     for (const text of ['the-root-key', 'to-view', 'the-root-kex', 't'])
       assert.equal(await comparisons(t, () => both.isReserved(text)), 2);
     assert.equal(await comparisons(t, () => both.checkPassword('billing--1', 'wrong')), 4);

@@ -177,9 +177,9 @@ describe('a viewer key', () => {
   const production = { NODE_ENV: 'production' };
 
   test('is optional, and then refused where a root key would be', () => {
-    assert.equal(readConfig(env).viewerKey, undefined);
-    assert.equal(read('').viewerKey, undefined);
-    assert.equal(read('dev').viewerKey, 'dev');
+    assert.equal(readConfig(env).viewerKeys, undefined);
+    assert.equal(read('').viewerKeys, undefined);
+    assert.deepEqual(read('dev').viewerKeys, ['dev']);
     for (const [key, reason] of [
       ['0f0f0f0f0f0f0f0', /ROUTEMASTER_VIEWER_KEY has fewer than 16 characters/],
       ['change-me-change-me-change-me', /ROUTEMASTER_VIEWER_KEY looks like a placeholder/],
@@ -189,7 +189,7 @@ describe('a viewer key', () => {
         () => read(key, production),
         (error: Error) => reason.test(error.message) && !error.message.includes(key),
       );
-    assert.equal(read('0f'.repeat(24), production).viewerKey, '0f'.repeat(24));
+    assert.deepEqual(read('0f'.repeat(24), production).viewerKeys, ['0f'.repeat(24)]);
   });
 
   test('must open nothing else', () => {
