@@ -11,5 +11,6 @@ return function(call, args)
   -- only once for entries with the same fields.
   return redis.call('XADD', call.keys.audit(), 'MAXLEN', args.max_entries, '*',
     'action', args.action, 'role', args.role, 'client', args.client or '', 'target', args.target or '',
-    'address', args.address, 'status', args.status, 'code', args.code or '')
+    'address', args.address, 'status', args.status, 'code', args.code or '',
+    'subscriptions', args.subscriptions or '')
 end

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 --[[
 remove_topic: delete a topic and its delayed events, and end its subscriptions. Queued events of the topic are still
-delivered. `delayed` is the number of its delayed events.
+delivered. `delayed` is the number of its delayed events, `subscriptions` of its subscriptions.
 
 `client` is the token of the client that asks; without it root asks. A client may only remove a topic of which it is the
 publisher; otherwise `outcome` is `forbidden`, or `topic_not_found` if there is no such topic. `partitions` has the
@@ -13,8 +13,8 @@ local topics = include('subscribing/topics')
 
 return function(call, args)
   local refusal = topics.refusal(call, args.topic, args.client)
-  if refusal then return { outcome = refusal, delayed = 0, partitions = {} } end
-  local delayed, partitions = topics.remove(call, args.topic)
+  if refusal then return { outcome = refusal, delayed = 0, subscriptions = 0, partitions = {} } end
+  local delayed, partitions, subscriptions = topics.remove(call, args.topic)
   counters.fold(call, args.series)
-  return { outcome = 'ok', delayed = delayed, partitions = partitions }
+  return { outcome = 'ok', delayed = delayed, subscriptions = subscriptions, partitions = partitions }
 end

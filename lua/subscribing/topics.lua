@@ -30,19 +30,20 @@ function topics.refusal(call, topic, client)
 end
 
 -- Ends the subscriptions to a topic in this partition. The subscriptions of joins stay, because joins continue to read
--- the topic. Returns true if there are such joins.
+-- the topic. Returns the number of such joins, and how many subscriptions have ended.
 function topics.end_subscriptions(call, topic)
-  local keys, joined = call.keys, {}
+  local keys, joined, ended = call.keys, {}, 0
   for _, token in ipairs(redis.call('SMEMBERS', keys.topic_subscribers(topic))) do
     if join_tokens.is_join(token) then
       joined[#joined + 1] = token
     else
       redis.call('SREM', keys.subscriber_topics(token), topic)
+      ended = ended + 1
     end
   end
   redis.call('DEL', keys.topic_subscribers(topic))
   for _, token in ipairs(joined) do redis.call('SADD', keys.topic_subscribers(topic), token) end
-  return #joined > 0
+  return #joined, ended
 end
 
 local function end_elsewhere(call, topic, marks)
@@ -52,9 +53,11 @@ local function end_elsewhere(call, topic, marks)
   outboxes.note_end(call)
 end
 
--- Deletes a topic with its delayed events, and ends its subscriptions in this partition. Returns the number of deleted
--- delayed events, and a list of the other partitions that must still end subscriptions to the topic (elsewhere.lua).
--- The topic's name stays, without a publisher, until these partitions have done so and no join reads the topic.
+-- Deletes a topic with its delayed events, and ends its subscriptions in this partition. Returns:
+--   - the number of deleted delayed events
+--   - a list of the other partitions that must still end subscriptions to the topic (elsewhere.lua). The topic's name
+--     stays, without a publisher, until these partitions have done so and no join reads the topic.
+--   - how many subscriptions end; those in other partitions are counted by the marks, which count joins too
 --
 -- The list is in the topic's hash. This function deletes the hash only after it has stored the outbox entry for the
 -- partitions. So if Redis is killed in between, a repeated removal still finds the list.
@@ -62,19 +65,19 @@ function topics.remove(call, topic)
   local keys, publisher = call.keys, topics.publisher(call, topic)
   local marks = elsewhere.read(redis.call('HGET', keys.topic(topic), 'elsewhere'))
   local delayed_events = publisher and delayed.remove_topic(call, publisher, topic) or 0
-  local has_joins = topics.end_subscriptions(call, topic)
+  local joins, ended = topics.end_subscriptions(call, topic)
   if #marks > 0 then end_elsewhere(call, topic, marks) end
   if publisher then redis.call('SREM', keys.topics_owned(publisher), topic) end
   redis.call('DEL', keys.topic(topic))
   if #marks > 0 then
     elsewhere.store(call, topic, marks)
     redis.call('HSET', keys.topic(topic), 'removed_before', 1)
-  elseif not has_joins then
+  elseif joins == 0 then
     redis.call('SREM', keys.topics(), topic)
   end
   local partitions = {}
   for i, mark in ipairs(marks) do partitions[i] = tonumber(mark.partition) end
-  return delayed_events, partitions
+  return delayed_events, partitions, ended + elsewhere.count(marks)
 end
 
 -- Makes a client the publisher of a topic, instead of the present one if there is any.

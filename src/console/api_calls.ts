@@ -7,7 +7,10 @@ import type { Call, Route } from '../routing/route.ts';
 import type { Refusal } from './fields.ts';
 
 /** The parts of a request to the console that `ApiCalls` needs to call the API for the visitor. */
-export type PageCall = Pick<Call, 'headers' | 'request' | 'formToken' | 'judgeAgain'> & {
+export type PageCall = Pick<
+  Call,
+  'headers' | 'request' | 'formToken' | 'judgeAgain' | 'endedSubscriptions'
+> & {
   caller: Caller | undefined;
   /** Present if the page is shown again because a form on it was refused. */
   refusal?: Refusal;
@@ -112,6 +115,7 @@ export class ApiCalls {
       headers: pageCall.headers,
       request: pageCall.request,
       judgeAgain: pageCall.judgeAgain,
+      endedSubscriptions: pageCall.endedSubscriptions,
       formToken: '',
       params: checked(route.params, params),
       query: checked(route.query, asked),

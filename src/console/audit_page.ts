@@ -3,7 +3,7 @@ import type { AuditEntry } from '../records/audit_api.ts';
 import { ACTIONS } from '../routing/actions.ts';
 import { type Route, WATCHERS } from '../routing/route.ts';
 import type { ApiCalls } from './api_calls.ts';
-import { ago } from './format.ts';
+import { ago, count } from './format.ts';
 import { listingPage } from './listing_page.ts';
 import { optionsOf, pathWith } from './parts.ts';
 
@@ -47,8 +47,9 @@ function who({ role, client }: AuditEntry, action: string | undefined): Content 
   return role === 'bus' ? 'the bus' : role;
 }
 
-function outcome({ role, status, code }: AuditEntry) {
+function outcome({ role, status, code, subscriptions }: AuditEntry) {
   if (role === 'bus') return html`<span class="state warn">callback answered ${status}</span>`;
-  if (status < 400) return html`<span class="state good">done</span>`;
-  return html`<span class="state warn">${status} ${code}</span>`;
+  if (status >= 400) return html`<span class="state warn">${status} ${code}</span>`;
+  const ended = subscriptions ? `, ${count(subscriptions, 'subscription')} ended` : '';
+  return html`<span class="state good">done</span>${ended}`;
 }

@@ -86,6 +86,7 @@ export class Calls {
       call.about = (name, client) =>
         record.about({ params: { name }, query: { client: client || undefined } });
       record.about(call);
+      call.endedSubscriptions = (count) => record.endedSubscriptions(count);
     }
     await route.refuseEarly?.(call);
     if (takesBody(route)) return await this.#makeWithBody(route, request, call);

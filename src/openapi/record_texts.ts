@@ -35,6 +35,7 @@ const AUDITED = {
   address: '203.0.113.9',
   status: 204,
   code: null,
+  subscriptions: 2,
 };
 
 const DELIVERY = {

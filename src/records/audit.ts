@@ -132,7 +132,7 @@ export class Audit {
   }
 }
 
-type Ended = Pick<Entry, 'client' | 'target' | 'status' | 'code'>;
+type Ended = Pick<Entry, 'client' | 'target' | 'status' | 'code' | 'subscriptions'>;
 
 /** A call under way, which will have an entry in the audit. */
 export class AuditedCall {
@@ -140,6 +140,7 @@ export class AuditedCall {
   readonly #write: (ending: Promise<Ended>) => void;
   readonly #client: Promise<string> | undefined;
   #target: Promise<string> | string | undefined;
+  #subscriptions: number | undefined;
 
   /** `nameOf` resolves with the name by which the audit shows a client or subscriber, and never rejects. */
   constructor(
@@ -168,6 +169,11 @@ export class AuditedCall {
       );
   }
 
+  /** Sets how many subscriptions of clients the call has ended. */
+  endedSubscriptions(count: number): void {
+    this.#subscriptions = count;
+  }
+
   /**
    * Resolves with the result of the call, or rejects with its error. Begins to write the entry, but does not wait for
    * the writing.
@@ -189,7 +195,7 @@ export class AuditedCall {
 
   async #ended(status: number, code?: ErrorCode): Promise<Ended> {
     const [client, target] = await Promise.all([this.#client, this.#target]);
-    return { client, target, status, code };
+    return { client, target, status, code, subscriptions: this.#subscriptions };
   }
 }
 

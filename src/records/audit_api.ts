@@ -36,6 +36,7 @@ const ENTRY = z
     address: z.string().describe('Empty if the bus did it.'),
     status: z.int(),
     code: z.string().nullable().describe('Of an error, or why the bus did it.'),
+    subscriptions: z.int().nullable().describe('How many subscriptions ended with a deleted topic.'),
   })
   .register(NAMED, { name: 'AuditEntry' });
 export type AuditEntry = z.infer<typeof ENTRY>;
@@ -67,5 +68,6 @@ function shown(entry: StoredEntry): AuditEntry {
     address: entry.address ?? '',
     status: Number(entry.status),
     code: entry.code || null,
+    subscriptions: entry.subscriptions ? Number(entry.subscriptions) : null,
   };
 }

@@ -64,6 +64,8 @@ export interface Call<R extends Role = Role, Params = unknown, Query = unknown, 
    * changed thing, or a description of the change. `client` is the token of the client that the change concerns.
    */
   about?: (name: string | undefined, client?: string | undefined) => void;
+  /** Tells the audit how many subscriptions of clients the call has ended. */
+  endedSubscriptions?: ((count: number) => void) | undefined;
 }
 
 /**

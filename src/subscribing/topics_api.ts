@@ -10,7 +10,18 @@ import { type Caller, clientOf } from '../routing/caller.ts';
 import { listed } from '../routing/listing.ts';
 import { PAGE_FIELDS, type Pages } from '../routing/paging.ts';
 import { parameters, sought } from '../routing/query.ts';
-import { ALL, BOTH, type Input, NO_CONTENT, NOTHING, ok, ROOT, type Route, route } from '../routing/route.ts';
+import {
+  ALL,
+  BOTH,
+  type Call,
+  type Input,
+  NO_CONTENT,
+  NOTHING,
+  ok,
+  ROOT,
+  type Route,
+  route,
+} from '../routing/route.ts';
 import { oneOf } from '../routing/schemas.ts';
 import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/topic_name.ts';
 import { sharingNext } from '../sharing.ts';
@@ -86,14 +97,15 @@ export function topicsApi(parts: TopicsParts): Route[] {
     params: TOPIC_PARAMS,
     answers: NOTHING,
     errors: ['bad_topic', 'topic_not_found'],
-    async handle({ caller, params: { name } }: { caller: Caller; params: TopicParams }) {
+    async handle({ caller, params: { name }, endedSubscriptions }: Call<'client' | 'root', TopicParams>) {
       // A client whose scopes were narrowed still owns its topics, but may not delete those that it may not publish to.
       if (caller.role === 'client' && !allows(caller.scopes?.publish, name))
         throw new BusError('forbidden', `this client may not publish to ${name}, so only root may delete it`);
-      const { outcome, delayed } = await topics.remove(name, clientOf(caller));
+      const { outcome, delayed, subscriptions } = await topics.remove(name, clientOf(caller));
       if (outcome === 'topic_not_found') throw notFound(name);
       if (outcome === 'forbidden')
         throw new BusError(outcome, `only the publisher of ${name}, or root, may delete it`);
+      endedSubscriptions?.(subscriptions);
       if (delayed > 0) log.info({ topic: name, delayed }, 'deleted a topic with its delayed events');
       return NO_CONTENT;
     },

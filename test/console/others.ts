@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import { answer } from '../../harness/http/receiver.ts';
 import { VIEWER_KEY } from '../../harness/processes/bus_environment.ts';
 import { until } from '../../harness/until.ts';
-import { as, bus, ends, HARMLESS, htmlFor, newest, PATHS, post, scene, textFor } from './visits.ts';
+import { as, bus, ends, HARMLESS, htmlFor, newest, PATHS, post, root, scene, textFor } from './visits.ts';
 
 describe('a viewer', () => {
   test('sees every page, and no form but the log-out', async () => {
@@ -61,6 +61,8 @@ describe('a client', () => {
     await visit.page.type('[name=confirm]', topic);
     await visit.submit(`form[action="${path}/remove"] button`);
     assert.ok(!(await visit.text('main')).includes(topic));
+    const audit = `/console/audit?action=topic.delete&target=${topic}`;
+    await until(async () => /done<\/span>, 1 subscription ended/.test(await htmlFor(root, audit)));
   });
 
   test('changes its subscription, which keeps its uuid', async () => {

@@ -126,7 +126,9 @@ export async function giveTopic(world: World, model: Model, topic: string, clien
 
 export async function removeTopic(world: World, model: Model, topic: string): Promise<string> {
   const outcome = model.topics.has(topic) ? 'ok' : 'topic_not_found';
-  const expected = { outcome, delayed: model.delayedOf(topic).length, partitions: [] };
+  const subscriptions = [...model.subscribers.values()].filter(({ topics }) => topics.has(topic)).length;
+  const delayed = model.delayedOf(topic).length;
+  const expected = { outcome, delayed, subscriptions: outcome === 'ok' ? subscriptions : 0, partitions: [] };
   assert.deepEqual(await world.bus.store.run('remove_topic', { topic, series: [] }), expected);
   model.removeTopic(topic);
   return `removeTopic ${topic}`;

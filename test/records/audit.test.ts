@@ -19,6 +19,7 @@ interface Entry {
   address: string;
   status: number;
   code: string | null;
+  subscriptions: number | null;
 }
 
 const read = async (api: Api, query = '', as = 'root'): Promise<Entry[]> =>
@@ -104,6 +105,22 @@ describe('the audit', () => {
       `client.rotate_secret root - ${pub} 200`,
       // The client is shown by the public name that it had before it was removed.
       `client.delete root - ${pub} 204`,
+    ]);
+  });
+
+  test('says how many subscriptions ended with a topic', async () => {
+    await api.call('POST', '/topics/widgets', { as: 'pub', body: EVENT });
+    const body = JSON.stringify({ topics: ['widgets'], callback: CALLBACK });
+    for (const as of ['sub', 'another', 'pub']) await api.call('POST', '/subscription', { as, body });
+    const join = { sources: [{ topic: 'widgets' }], by: 'url', then: { topic: 'joined' } };
+    await api.call('PUT', '/joins/ready', { as: 'another', body: JSON.stringify(join) });
+    assert.equal((await api.call('DELETE', '/topics/widgets', { as: 'pub' })).status, 204);
+    await api.call('DELETE', '/topics/nothing', { as: 'pub' });
+    const entries = (await recorded(api, 9)).map((each) => [each.action, each.subscriptions]);
+    assert.deepEqual(entries.slice(-3), [
+      ['join.put', null],
+      ['topic.delete', 3],
+      ['topic.delete', null],
     ]);
   });
 

@@ -18,6 +18,8 @@ const LATER = [
   /^api_token:\S+ hash (secret_at|seen_at): <ms>$/,
   // The entry of the bus itself when it pauses a subscriber.
   /^audit stream (role: bus|address: |code: callback_gone)$/,
+  // How many subscriptions ended with a deleted topic.
+  /^audit stream subscriptions: #?$/,
   // When the bus began.
   /^begun_at string /,
   // When a batch was closed.

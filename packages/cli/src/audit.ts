@@ -14,9 +14,9 @@ export async function listAudit(call: Call): Promise<void> {
   };
   const bus = call.connect();
   const entries = await newest(call, (page) => bus.audit({ ...filter, ...page }));
-  const rows = entries.map(({ at, role, client, action, target, status, code, address }) => {
-    return [timeOf(at), role, client, action, target, status, code, address || null];
+  const rows = entries.map(({ at, role, client, action, target, status, code, subscriptions, address }) => {
+    return [timeOf(at), role, client, action, target, status, code, subscriptions, address || null];
   });
-  const heads = ['AT', 'ROLE', 'CLIENT', 'ACTION', 'TARGET', 'STATUS', 'CODE', 'ADDRESS'];
+  const heads = ['AT', 'ROLE', 'CLIENT', 'ACTION', 'TARGET', 'STATUS', 'CODE', 'ENDED', 'ADDRESS'];
   call.print(entries, table(heads, rows));
 }

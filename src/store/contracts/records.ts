@@ -39,6 +39,7 @@ export const recordsContracts = {
       address: 'text',
       status: 'digits',
       code: 'text?',
+      subscriptions: 'digits?',
     },
     reply: 'text',
   },

@@ -43,7 +43,12 @@ export const subscribingContracts = {
   },
   remove_topic: {
     arguments: { topic: 'text', client: 'text?', series },
-    reply: { outcome: 'ok|topic_not_found|forbidden', delayed: 'number', partitions: ['number'] },
+    reply: {
+      outcome: 'ok|topic_not_found|forbidden',
+      delayed: 'number',
+      subscriptions: 'number',
+      partitions: ['number'],
+    },
   },
   give_topic: {
     arguments: {

@@ -6,7 +6,7 @@ import { asRoot, bus, client } from './shared_bus.ts';
 import { silent, terminal } from './shared_terminal.ts';
 
 const TIME = '20\\d\\d-\\d\\d-\\d\\dT[\\d:.]+Z';
-const AUDIT_HEADS = 'AT  ROLE  CLIENT  ACTION  TARGET  STATUS  CODE  ADDRESS\n';
+const AUDIT_HEADS = 'AT  ROLE  CLIENT  ACTION  TARGET  STATUS  CODE  ENDED  ADDRESS\n';
 
 test('audit lists who has changed what, by client, action and time', async (t) => {
   const { subscriber } = await bus.scene(t);
@@ -17,9 +17,12 @@ test('audit lists who has changed what, by client, action and time', async (t) =
   const count = async () => (await audit('')).stdout.split('\n').length - 2;
   await until(async () => (await count()) === 3);
   const { stdout, stderr, status } = await terminal.rtm(`audit --client ${token} ${asRoot()}`);
-  const row = (action: string) => `${TIME} +client +${token} +${action} +- +204 +- +127\\.0\\.0\\.1\n`;
+  const row = (action: string) => `${TIME} +client +${token} +${action} +- +204 +- +- +127\\.0\\.0\\.1\n`;
   const rows = ['subscriber.resume', 'subscriber.pause', 'subscription.put'].map(row).join('');
-  assert.match(stdout, new RegExp(`^AT +ROLE +CLIENT +ACTION +TARGET +STATUS +CODE +ADDRESS\n${rows}$`));
+  assert.match(
+    stdout,
+    new RegExp(`^AT +ROLE +CLIENT +ACTION +TARGET +STATUS +CODE +ENDED +ADDRESS\n${rows}$`),
+  );
   assert.deepEqual([stderr, status], ['', 0]);
 
   const json = await audit('--json --action subscriber.pause --since 1h');

@@ -19,6 +19,7 @@ export interface AuditEntry {
   address: string;
   status: number;
   code: string | null;
+  subscriptions: number | null;
 }
 
 export interface DeadLetter {
