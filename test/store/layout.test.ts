@@ -44,6 +44,8 @@ const LATER = [
 
 /** What such features have added to lines that were there, and what the lines are without it. */
 const CHANGED: [added: RegExp, without: string][] = [
+  // The random spaces of an event whose id its publisher chose.
+  [/(?<="t":)[ \t]{8}/, ''],
   // The time of closing, second in each record of a delivery log.
   [/^(deliveries:(?:taken|dropped):\S+ list <µs>),(?:<ms>|#)(?=,<ms>,)/, '$1'],
   // How many events were dropped, last in the history of the bus.

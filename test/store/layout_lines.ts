@@ -41,7 +41,7 @@ function shownElement(key: string, bytes: Buffer): string {
   if (RANDOM.test(key) && bytes.length === 32) return count;
   try {
     const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
-    if (!/[^\n\x20-\uffff]/.test(text)) return general(text);
+    if (!/[^\n\t\x20-\uffff]/.test(text)) return general(text);
   } catch {}
   try {
     const value = decode(bytes);
