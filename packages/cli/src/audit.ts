@@ -1,4 +1,5 @@
 import type { Calls } from '@routemaster/client';
+import { listedByTokenOrName } from './client_names.ts';
 import { type Call, newest, textOption, timeOption } from './command.ts';
 import { table, timeOf } from './tables.ts';
 
@@ -7,13 +8,15 @@ type Action = Calls['GET /audit']['query']['action'];
 export async function listAudit(call: Call): Promise<void> {
   const filter = {
     since: timeOption(call, 'since'),
-    client: textOption(call, 'client'),
     // Not checked here: the bus refuses an unknown action with an error that lists all actions.
     action: textOption(call, 'action') as Action,
     target: textOption(call, 'target'),
   };
   const bus = call.connect();
-  const entries = await newest(call, (page) => bus.audit({ ...filter, ...page }));
+  const entries = await listedByTokenOrName(call, bus, textOption(call, 'client'), (client) =>
+    newest(call, (page) => bus.audit({ ...filter, client, ...page })),
+  );
+  if (entries.length === 0) call.note('nothing matches');
   const rows = entries.map(({ at, role, client, action, target, status, code, subscriptions, address }) => {
     return [timeOf(at), role, client, action, target, status, code, subscriptions, address || null];
   });

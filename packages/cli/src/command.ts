@@ -111,7 +111,7 @@ const MAX_PER_PAGE = 1000;
 
 /**
  * Returns the first (newest) entries of a listing, as many as `--limit` says. Prints a note on stderr if the listing
- * has more entries, or no entry.
+ * has more entries.
  */
 export async function newest<Entry>(
   call: Call,
@@ -127,6 +127,5 @@ export async function newest<Entry>(
     }
     entries.push(entry);
   }
-  if (entries.length === 0) call.note('nothing matches');
   return entries;
 }

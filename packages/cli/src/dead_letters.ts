@@ -1,13 +1,14 @@
 import type { Bus } from './bus.ts';
+import { byTokenOrName, listedByTokenOrName } from './client_names.ts';
 import { type Call, collect, Failure, textOption, UsageError } from './command.ts';
 import { batchLines, table, timeOf } from './tables.ts';
-import { adviseOn, noteUnknownClient } from './tokens.ts';
 
 export async function listDeadLetters(call: Call): Promise<void> {
   const [subscriber, join] = [textOption(call, 'subscriber'), textOption(call, 'join')];
   const bus = call.connect();
-  const letters = await collect(bus.deadLetters({ subscriber, join }));
-  if (letters.length === 0 && subscriber !== undefined) await noteUnknownClient(call, bus, subscriber);
+  const letters = await listedByTokenOrName(call, bus, subscriber, (token) =>
+    collect(bus.deadLetters({ subscriber: token, join })),
+  );
   const rows = letters.map((letter) => {
     return [letter.id, letter.subscriber, letter.event_count, timeOf(letter.died_at), letter.reason];
   });
@@ -57,9 +58,9 @@ async function forSubscriber<Answer>(
 ): Promise<Answer> {
   const subscriber = textOption(call, 'subscriber');
   const bus = call.connect();
-  const asked = ask(bus, { subscriber });
-  if (subscriber !== undefined) return asked.catch(adviseOn(bus, subscriber));
-  return asked.catch((error) => {
+  if (subscriber !== undefined)
+    return byTokenOrName(bus, subscriber, (token) => ask(bus, { subscriber: token }));
+  return ask(bus, { subscriber }).catch((error) => {
     if (error.code !== 'bad_query') throw error;
     throw new Failure(error.code, 'root must say whose dead letters: give --subscriber TOKEN');
   });

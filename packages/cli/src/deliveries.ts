@@ -1,7 +1,7 @@
 import type { Calls } from '@routemaster/client';
+import { listedByTokenOrName } from './client_names.ts';
 import { type Call, newest, textOption, timeOption } from './command.ts';
 import { batchLines, table, timeOf } from './tables.ts';
-import { noteUnknownClient } from './tokens.ts';
 
 /** The order in which the fields of a batch are shown. The bus's own order depends on the state of the batch. */
 const SHOWN_FIRST = [
@@ -13,9 +13,7 @@ const SHOWN_FIRST = [
 type State = Calls['GET /deliveries']['query']['state'];
 
 export async function listDeliveries(call: Call): Promise<void> {
-  const subscriber = textOption(call, 'subscriber');
   const filter = {
-    subscriber,
     join: textOption(call, 'join'),
     // Not checked here: the bus refuses an unknown state with an error that lists all states.
     state: textOption(call, 'state') as State,
@@ -23,8 +21,10 @@ export async function listDeliveries(call: Call): Promise<void> {
     until: timeOption(call, 'until'),
   };
   const bus = call.connect();
-  const deliveries = await newest(call, (page) => bus.deliveries({ ...filter, ...page }));
-  if (deliveries.length === 0 && subscriber !== undefined) await noteUnknownClient(call, bus, subscriber);
+  const deliveries = await listedByTokenOrName(call, bus, textOption(call, 'subscriber'), (subscriber) =>
+    newest(call, (page) => bus.deliveries({ ...filter, subscriber, ...page })),
+  );
+  if (deliveries.length === 0) call.note('nothing matches');
   const rows = deliveries.map((each) => {
     const { id, subscriber, join, state, event_count, attempt_count, opened_at, ended_at } = each;
     const times = [timeOf(opened_at), ended_at === null ? null : timeOf(ended_at)];

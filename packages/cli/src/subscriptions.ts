@@ -6,10 +6,10 @@ import {
   type Routemaster,
   SubscriberNotFoundError,
 } from '@routemaster/client';
+import { byTokenOrName } from './client_names.ts';
 import { type Call, collect, Failure, numberOption, textOption } from './command.ts';
 import { lastFailure, nextAttempt } from './last_failure.ts';
 import { members } from './tables.ts';
-import { adviseOn, hintOnToken } from './tokens.ts';
 import { rubyYaml } from './yaml.ts';
 
 export type Subscription = Calls['GET /subscriptions']['answer'][number];
@@ -102,19 +102,21 @@ export async function listSubscriptions(call: Call): Promise<void> {
 }
 
 export async function showSubscription(call: Call): Promise<void> {
-  const [token = ''] = call.args;
+  const [given = ''] = call.args;
   const bus = call.connect();
-  const subscription = await bus.subscriber(token).catch((error) => {
+  const asked = byTokenOrName(bus, given, (token) => bus.subscriber(token));
+  const subscription = await asked.catch((error) => {
     if (error instanceof SubscriberNotFoundError) return undefined;
     // A client may read the subscription of another client only in the listing (otherwise it gets 403). A bus of
     // release 1.0.0 has only the listing (404).
-    if (error instanceof ProblemError && [403, 404].includes(error.status)) return subscriptionOf(bus, token);
+    if (error instanceof ProblemError && [403, 404].includes(error.status)) return subscriptionOf(bus, given);
     throw error;
   });
   if (subscription) return call.print(subscription, members(subscription));
-  const advice =
-    (await hintOnToken(bus, token)) ?? `${token} has no subscription, or these credentials do not show it`;
-  throw new Failure('subscriber_not_found', advice);
+  throw new Failure(
+    'subscriber_not_found',
+    `${given} has no subscription, or these credentials do not show it`,
+  );
 }
 
 /**
@@ -126,7 +128,7 @@ export async function pauseSubscription(call: Call): Promise<void> {
   const bus = call.connect();
   await (token === undefined
     ? bus.pause().catch(refuseRoot)
-    : bus.pauseSubscriber(token).catch(adviseOn(bus, token)));
+    : byTokenOrName(bus, token, (each) => bus.pauseSubscriber(each)));
 }
 
 /** Resumes as `pauseSubscription` pauses. Prints a note on stderr if the subscriber was not paused. */
@@ -137,11 +139,11 @@ export async function resumeSubscription(call: Call): Promise<void> {
   const before = await (token === undefined
     ? // The path of a call is no place for the client's own token, which may be secret.
       subscriptionOf(hinting, call.target().token)
-    : hinting.subscriber(token)
+    : byTokenOrName(hinting, token, (each) => hinting.subscriber(each))
   ).catch(() => undefined);
   await (token === undefined
     ? bus.resume().catch(refuseRoot)
-    : bus.resumeSubscriber(token).catch(adviseOn(bus, token)));
+    : byTokenOrName(bus, token, (each) => bus.resumeSubscriber(each)));
   if (before?.paused_at !== null) return;
   const failure = await lastFailure(hinting, before, token === undefined ? 'client' : 'watcher');
   const next = typeof failure === 'object' && (await nextAttempt(hinting, failure.id));

@@ -1,11 +1,4 @@
-import {
-  ClientNotFoundError,
-  JoinNotFoundError,
-  type Routemaster,
-  type RoutemasterError,
-  SubscriberNotFoundError,
-  TriggerNotFoundError,
-} from '@routemaster/client';
+import { byTokenOrName, meantBy } from './client_names.ts';
 import { type Call, collect, Failure, numberOption, textOption, UsageError } from './command.ts';
 import { adviseIfPerhapsDone } from './unanswered.ts';
 
@@ -31,7 +24,7 @@ export async function addToken(call: Call): Promise<void> {
 export async function limitToken(call: Call): Promise<void> {
   const [token = ''] = call.args;
   const bus = call.connect();
-  call.print(await bus.limitClient(token, limitsIn(call)).catch(adviseOn(bus, token)), []);
+  call.print(await byTokenOrName(bus, token, (each) => bus.limitClient(each, limitsIn(call))), []);
 }
 
 function limitsIn(call: Call) {
@@ -56,65 +49,18 @@ function topicsIn(call: Call, name: string): string[] | undefined {
 /**
  * Removes a client. Throws Failure if no client has this token, so that the user notices a wrong token: the API would
  * answer 204 all the same. Calls the API in this case too, because an earlier call may have failed after it had removed
- * the client, but not its subscriber.
+ * the client, but not its subscriber. Does not take the name of a client: if the command is repeated, another client of
+ * this name must not be removed.
  */
 export async function deleteToken(call: Call): Promise<void> {
   const [token = ''] = call.args;
   const bus = call.connect();
-  const advice = await unknownClient(bus, token);
+  const { client, advice } = await meantBy(bus, token);
   await bus.removeClient(token);
-  if (advice !== undefined) throw new Failure('client_not_found', advice);
-}
-
-/**
- * Returns undefined if a client has this token. Otherwise returns a sentence that says where to find the right token:
- * the user may have given the name of a client instead of its token.
- */
-async function unknownClient(bus: Routemaster, token: string): Promise<string | undefined> {
-  const clients = await collect(bus.clients());
-  if (clients.some((each) => each.token === token)) return undefined;
-  const tokens = clients.filter(({ name }) => name === token).map((each) => each.token);
-  const advice =
-    tokens.length > 0 ? `the client ${token} has the token ${tokens.join(' or ')}` : 'rtm token list has all';
-  return `no client has the token ${token}; ${advice}`;
-}
-
-/**
- * Returns undefined if a client has this token. If no client has it, returns a sentence that says where to find the
- * right token. Also returns undefined if listing the clients fails, for example because the caller is neither root nor
- * a viewer.
- */
-export function hintOnToken(bus: Routemaster, token: string): Promise<string | undefined> {
-  return unknownClient(bus, token).catch(() => undefined);
-}
-
-/** The errors of a call that the bus may answer because no client has the token that was given. */
-const PERHAPS_UNKNOWN = [
-  ClientNotFoundError,
-  SubscriberNotFoundError,
-  JoinNotFoundError,
-  TriggerNotFoundError,
-];
-
-/**
- * Returns a handler for the errors of a call. If the bus found nothing because no client has this token, the handler
- * throws an error that says where to find the right token. Otherwise it throws the given error.
- */
-export function adviseOn(bus: Routemaster, token: string): (error: RoutemasterError) => Promise<never> {
-  return async (error) => {
-    if (!PERHAPS_UNKNOWN.some((each) => error instanceof each)) throw error;
-    const advice = await hintOnToken(bus, token);
-    throw advice === undefined ? error : new Failure(error.code, advice, { cause: error });
-  };
-}
-
-/**
- * Prints a note if no client has this token. Only root and viewers get the note. Call this if the bus lists nothing for
- * a subscriber: the user may have given a wrong token.
- */
-export async function noteUnknownClient(call: Call, bus: Routemaster, token: string): Promise<void> {
-  const advice = await hintOnToken(bus, token);
-  if (advice !== undefined) call.note(advice);
+  if (client?.token === token) return;
+  const named =
+    client && `no client has the token ${token}; the client ${token} has the token ${client.token}`;
+  throw new Failure('client_not_found', named ?? advice ?? '');
 }
 
 export async function listTokens(call: Call): Promise<void> {
@@ -127,7 +73,7 @@ export async function rotateSecret(call: Call): Promise<void> {
   const [token = ''] = call.args;
   const rotation = { grace: numberOption(call, 'grace'), secret_at: numberOption(call, 'secret-at') };
   const bus = call.connect();
-  const rotating = bus.rotateSecret(token, rotation).catch(adviseOn(bus, token));
+  const rotating = byTokenOrName(bus, token, (each) => bus.rotateSecret(each, rotation));
   const answer = await rotating.catch(
     adviseIfPerhapsDone(
       'the secret may have been replaced: see secret_at in rtm token list --json before you rotate it again, which ' +

@@ -1,7 +1,7 @@
 import { type Calls, TopicNotFoundError } from '@routemaster/client';
+import { byTokenOrName } from './client_names.ts';
 import { type Call, collect, Failure, textOption } from './command.ts';
 import { rate, table } from './tables.ts';
-import { adviseOn } from './tokens.ts';
 
 type Sort = Calls['GET /topics']['query']['sort'];
 
@@ -22,7 +22,8 @@ export async function listTopics(call: Call): Promise<void> {
 export async function giveTopic(call: Call): Promise<void> {
   const [name = '', client = ''] = call.args;
   const bus = call.connect();
-  await bus.giveTopic(name, client).catch(adviseOn(bus, client)).catch(adviseOnTopic(name));
+  const giving = byTokenOrName(bus, client, (token) => bus.giveTopic(name, token));
+  await giving.catch(adviseOnTopic(name));
 }
 
 export async function deleteTopic(call: Call): Promise<void> {

@@ -1,8 +1,8 @@
 import type { Bus } from './bus.ts';
+import { byTokenOrName } from './client_names.ts';
 import { type Call, Failure, type Option, textOption } from './command.ts';
 import { jsonArgument } from './json_argument.ts';
 import { parseJson } from './long_numbers.ts';
-import { adviseOn } from './tokens.ts';
 
 interface Owner {
   client: string | undefined;
@@ -16,7 +16,7 @@ export const ofClient = (thing: string, roles = 'root'): Option => ({
 
 /**
  * Calls the bus about a join or trigger, with the client of `--client`. If root or a viewer gives none, throws an error
- * that says so in the words of rtm. If no client has the token given, the error says where to find the right token.
+ * that says so in the words of rtm.
  */
 export async function asked<Answer>(
   call: Call,
@@ -25,7 +25,7 @@ export async function asked<Answer>(
   ask: (owner: Owner) => Promise<Answer>,
 ): Promise<Answer> {
   const client = textOption(call, 'client');
-  if (client !== undefined) return ask({ client }).catch(adviseOn(bus, client));
+  if (client !== undefined) return byTokenOrName(bus, client, (token) => ask({ client: token }));
   return ask({ client }).catch((error) => {
     if (error.code !== 'bad_query') throw error;
     throw new Failure(error.code, `say whose ${thing} it is: give --client TOKEN`);

@@ -168,6 +168,6 @@ test('delivery says what it cannot show', async () => {
     assert.deepEqual([stdout, status], ['', 2]);
   }
   const nobody = await terminal.rtm(`delivery list --subscriber nobody ${asRoot()}`);
-  const said = 'nothing matches\nno client has the token nobody; rtm token list has all\n';
+  const said = 'no client has the token or the name nobody; rtm token list has all\nnothing matches\n';
   assert.deepEqual([nobody.stderr, nobody.status], [said, 0]);
 });

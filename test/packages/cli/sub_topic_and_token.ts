@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import { test } from 'node:test';
+import { VIEWER_KEY } from '../../../harness/processes/bus_environment.ts';
 import { listenLocally } from '../../../harness/processes/ports.ts';
 import { until } from '../../../harness/until.ts';
 import { asRoot, bus, client } from './shared_bus.ts';
@@ -151,39 +152,83 @@ test('token add limits a new client at once', async () => {
   assert.match(empty.stderr, /^bad_usage: --publish must name topics, .* or be - for none/);
 });
 
-test('a command for root says where the tokens and topics are, if it gets the name of a client or a wrong one', async (t) => {
+/** Commands that take the token of a client, written CLIENT, with the code of their errors if there is no such client. */
+const ABOUT_CLIENTS = [
+  ['token limit CLIENT --publish named,orders_ready', 'client_not_found: '],
+  ['secret rotate CLIENT', 'client_not_found: '],
+  ['sub pause CLIENT', 'subscriber_not_found: '],
+  ['sub resume CLIENT', 'subscriber_not_found: '],
+  ['sub show CLIENT', 'subscriber_not_found: '],
+  ['dead retry --all --subscriber CLIENT', 'subscriber_not_found: '],
+  ['dead purge --all --subscriber CLIENT', 'subscriber_not_found: '],
+  [
+    'join put order {"sources":[{"topic":"paid"}],"by":"url","then":{"topic":"orders_ready"}} --client CLIENT',
+    'client_not_found: ',
+  ],
+  ['join show order --client CLIENT', 'join_not_found: '],
+  ['join del order --client CLIENT', 'join_not_found: '],
+  ['trigger show daily --client CLIENT', 'trigger_not_found: '],
+  ['trigger del daily --client CLIENT', 'trigger_not_found: '],
+  ['trigger fire daily --client CLIENT', 'client_not_found: '],
+  ['dead list --subscriber CLIENT', ''],
+  ['delivery list --subscriber CLIENT', ''],
+  ['audit --client CLIENT', ''],
+] as const;
+
+test('a command for root takes the name of a client that alone has it', async (t) => {
+  const { topic, subscriber, publisher } = await bus.scene(t);
+  await publisher.call('POST', `/topics/${topic}`, { type: 'noop', url: 'https://shop.example.com/1' });
+  // The clients of a scene share their names with those of other scenes.
+  const { callback } = await bus.receiver(t);
+  const { token, options } = await client('named_once');
+  await terminal.rtm(`sub add ${callback} ${topic} ${options}`);
+  const schedule = `{"topic":"named","event":{"type":"noop","url":"https://a.example.com/"},"schedule":{"every":9000000}}`;
+  await terminal.rtm(`trigger put daily ${schedule} ${options}`);
+  await terminal.rtm(`topic give ${topic} named_once ${asRoot()}`);
+  const [shown] = JSON.parse((await terminal.rtm(`topic list --json ${asRoot()}`)).stdout).filter(
+    ({ name }: { name: string }) => name === topic,
+  );
+  assert.equal(shown.publisher, token);
+  for (const [command] of ABOUT_CLIENTS.filter(([each]) => !/trigger del/.test(each))) {
+    const line = `${command.replace('CLIENT', 'named_once')} ${asRoot()}`;
+    const { stderr, status } = await terminal.rtm(line);
+    assert.equal(status, 0, `${line}: ${stderr}`);
+    if (command.startsWith('audit')) continue;
+    assert.doesNotMatch(stderr, /no client has/);
+  }
+  const paused = await terminal.rtm(`sub pause named_once ${asRoot()}`);
+  assert.deepEqual(paused, silent);
+  assert.match((await terminal.rtm(`sub show ${token} ${asRoot()}`)).stdout, /^paused_by +operator$/m);
+  const audit = await terminal.rtm(`audit --client named_once --action subscription.put ${asRoot()}`);
+  assert.match(audit.stdout, new RegExp(` client +${token} +subscription.put `));
+  const viewed = await terminal.rtm(`sub show named_once -b ${bus.url} -t ${VIEWER_KEY}`);
+  assert.match(viewed.stdout, new RegExp(`^subscriber +${token}$`, 'm'));
+  assert.match((await terminal.rtm(`sub show named_once ${options}`)).stderr, /^subscriber_not_found: /);
+  const kept = await terminal.rtm(`sub show ${subscriber.token} ${asRoot()}`);
+  assert.match(kept.stdout, /^paused_by +-$/m);
+  // The doctor would find it paused.
+  await terminal.rtm(`sub del ${options}`);
+});
+
+test('a command for root says where the tokens and topics are, if it gets a name of several clients or a wrong one', async (t) => {
   const { topic, publisher } = await bus.scene(t);
   await publisher.call('POST', `/topics/${topic}`, { type: 'noop', url: 'https://shop.example.com/1' });
-  const { token } = await client('misnamed');
-  const named = 'no client has the token misnamed; the client misnamed has the token';
-  const unknown = 'no client has the token nobody; rtm token list has all\n';
-  const rules = '{"sources":[{"topic":"paid"}],"by":"url","then":{"topic":"ready"}}';
+  const tokens = [(await client('twins')).token, (await client('twins')).token].sort();
+  const named = `2 clients have the name twins: give the token of one, ${tokens.join(' or ')}\n`;
+  const unknown = 'no client has the token or the name nobody; rtm token list has all\n';
   for (const [command, code] of [
-    ['token limit CLIENT', 'client_not_found: '],
-    ['secret rotate CLIENT', 'client_not_found: '],
+    ...ABOUT_CLIENTS,
     [`topic give ${topic} CLIENT`, 'client_not_found: '],
-    ['sub pause CLIENT', 'subscriber_not_found: '],
-    ['sub resume CLIENT', 'subscriber_not_found: '],
-    ['sub show CLIENT', 'subscriber_not_found: '],
-    ['dead retry --all --subscriber CLIENT', 'subscriber_not_found: '],
-    ['dead purge --all --subscriber CLIENT', 'subscriber_not_found: '],
-    ['join show order --client CLIENT', 'join_not_found: '],
-    [`join put order ${rules} --client CLIENT`, 'client_not_found: '],
-    ['join del order --client CLIENT', 'join_not_found: '],
-    ['trigger show daily --client CLIENT', 'trigger_not_found: '],
-    ['trigger del daily --client CLIENT', 'trigger_not_found: '],
-    ['trigger fire daily --client CLIENT', 'client_not_found: '],
-    ['dead list --subscriber CLIENT', ''],
-    ['delivery list --subscriber CLIENT', ''],
   ] as const) {
     const saidOf = async (name: string) =>
       (await terminal.rtm(`${command.replace('CLIENT', name)} ${asRoot()}`)).stderr;
-    assert.ok((await saidOf('misnamed')).includes(`${code}${named} ${token}\n`), await saidOf('misnamed'));
+    assert.ok((await saidOf('twins')).includes(`${code}${named}`), await saidOf('twins'));
     assert.ok((await saidOf('nobody')).includes(`${code}${unknown}`), await saidOf('nobody'));
-    if (/subscriber|sub /.test(command)) assert.doesNotMatch(await saidOf(token), /has the token|token list/);
+    if (/subscriber|sub /.test(command))
+      assert.doesNotMatch(await saidOf(tokens[0] ?? ''), /the name|token list/);
   }
   const noTopic = 'topic_not_found: there is no topic nothing; rtm topic list shows all topics\n';
-  for (const command of [`topic give nothing ${token}`, 'topic del nothing'])
+  for (const command of [`topic give nothing ${tokens[0]}`, 'topic del nothing'])
     assert.equal((await terminal.rtm(`${command} ${asRoot()}`)).stderr, noTopic);
 });
 
