@@ -50,7 +50,7 @@ const LISTED_JOIN: Option = {
 const LIMITS: Readonly<Record<string, Option>> = {
   publish: {
     value: 'TOPICS',
-    help: 'what it may publish to, such as orders,shop_*; - means nothing; any topic unless given',
+    help: "what it may publish to, such as orders,shop_*; - means nothing, '*' any topic",
   },
   subscribe: { value: 'TOPICS', help: 'what it may subscribe to, in the same form' },
 };
@@ -68,18 +68,22 @@ export const COMMANDS: readonly Command[] = [
     name: 'token add',
     args: ['SERVICE [TOKEN]'],
     options: LIMITS,
-    help: 'create a client, and print its token; its secret is shown on stderr (root)',
+    help: 'create a client, for any topic unless limited; print its token, and on stderr its secret (root)',
     run: addToken,
   },
   {
     name: 'token limit',
     args: ['TOKEN'],
     options: LIMITS,
-    help: 'limit a client to these topics; without an option it may use any (root)',
+    help: 'limit a client to these topics; a list without an option stays as it is (root)',
     run: limitToken,
   },
   { name: 'token del', args: ['TOKEN'], help: 'remove a client (root)', run: deleteToken },
-  { name: 'token list', help: 'list the clients: token, tab, name (root)', run: listTokens },
+  {
+    name: 'token list',
+    help: 'list the clients: token, tab, name, and of limited ones what they may use (root, viewer)',
+    run: listTokens,
+  },
   {
     name: 'sub add',
     args: ['URL TOPIC [TOPIC...]'],

@@ -1,4 +1,5 @@
-import { byTokenOrName, meantBy } from './client_names.ts';
+import { type Routemaster, SubscriberNotFoundError } from '@routemaster/client';
+import { byTokenOrName, type Client, meantBy } from './client_names.ts';
 import { type Call, collect, Failure, numberOption, textOption, UsageError } from './command.ts';
 import { adviseIfPerhapsDone } from './unanswered.ts';
 
@@ -21,29 +22,85 @@ export async function addToken(call: Call): Promise<void> {
   }
 }
 
+/**
+ * Limits a client, and prints what it may do now. A list without an option stays as it is: the API, which replaces both
+ * lists, would permit any topic. Prints a note on stderr of the subscriptions and joins that have ended.
+ */
 export async function limitToken(call: Call): Promise<void> {
-  const [token = ''] = call.args;
+  const [given = ''] = call.args;
+  const limits = limitsIn(call);
+  if (Object.keys(limits).length === 0)
+    throw new UsageError("Give --publish, --subscribe or both; '*' permits any topic");
   const bus = call.connect();
-  call.print(await byTokenOrName(bus, token, (each) => bus.limitClient(each, limitsIn(call))), []);
-}
-
-function limitsIn(call: Call) {
-  return { publish: topicsIn(call, 'publish'), subscribe: topicsIn(call, 'subscribe') };
+  const { client, advice } = await meantBy(bus, given);
+  if (!client) throw new Failure('client_not_found', advice);
+  const before = await usesOf(bus, client);
+  const { publish, subscribe } = { ...client, ...limits };
+  const answer = await bus.limitClient(client.token, { publish, subscribe });
+  call.print(answer, [`${answer.token} ${limitTexts(answer).join(', and ')}`]);
+  const after = before && (await usesOf(bus, client));
+  if (!after) return;
+  const [topics, joins] = before.map((uses, n) =>
+    uses.filter((each) => !after[n]?.includes(each)).join(', '),
+  );
+  if (topics) call.note(`ended its subscriptions to ${topics}`);
+  if (joins) call.note(`removed its joins ${joins}`);
 }
 
 /**
- * Returns the topics that an option lists, or undefined if it is not given. Commas separate the topics. As in the
- * console, `-` stands for no topics. Throws UsageError for an empty option: the shell variable that should name the
- * topics may be unset.
+ * Returns the topics to which a client is subscribed, and the names of its joins. Returns undefined if the bus does not
+ * say so: a limit is worth more than the notes on what it has ended.
  */
-function topicsIn(call: Call, name: string): string[] | undefined {
-  const text = textOption(call, name);
-  if (text === undefined) return undefined;
+async function usesOf(bus: Routemaster, { token }: Client): Promise<string[][] | undefined> {
+  try {
+    const [subscription, joins] = await Promise.all([
+      bus.subscriber(token).catch((error) => {
+        if (!(error instanceof SubscriberNotFoundError)) throw error;
+      }),
+      collect(bus.joins()),
+    ]);
+    return [
+      subscription?.topics ?? [],
+      joins.filter(({ client }) => client === token).map(({ name }) => name),
+    ];
+  } catch {
+    return undefined;
+  }
+}
+
+/** Returns what a client may do, as two texts. */
+function limitTexts({ publish, subscribe }: Limits): [string, string] {
+  const text = (topics?: readonly string[]) =>
+    topics?.length === 0 ? 'no topic' : (topics?.join(',') ?? 'any topic');
+  return [`may publish to ${text(publish)}`, `may subscribe to ${text(subscribe)}`];
+}
+
+interface Limits {
+  publish?: string[] | undefined;
+  subscribe?: string[] | undefined;
+}
+
+/** Returns the lists that options give. A list that permits any topic is undefined, one without an option missing. */
+function limitsIn(call: Call): Limits {
+  const limits: Limits = {};
+  for (const name of ['publish', 'subscribe'] as const) {
+    const text = textOption(call, name);
+    if (text !== undefined) limits[name] = topicsIn(name, text);
+  }
+  return limits;
+}
+
+/**
+ * Returns the topics that the text of an option lists, or undefined if it permits any topic (`*`). Commas separate the
+ * topics. As in the console, `-` stands for no topics. Throws UsageError for an empty text: the shell variable that
+ * should name the topics may be unset.
+ */
+function topicsIn(name: string, text: string): string[] | undefined {
   if (text === '-') return [];
   const topics = text.split(',').filter(Boolean);
   if (topics.length === 0)
     throw new UsageError(`--${name} must name topics, such as orders,shop_*, or be - for none`);
-  return topics;
+  return topics.includes('*') ? undefined : topics;
 }
 
 /**
@@ -65,7 +122,11 @@ export async function deleteToken(call: Call): Promise<void> {
 
 export async function listTokens(call: Call): Promise<void> {
   const clients = await collect(call.connect().clients());
-  const lines = clients.map(({ token, name }) => `${token}\t${name}`);
+  const lines = clients.map((client) => {
+    const { token, name, publish, subscribe } = client;
+    // The Ruby tool `rtm`, whose clients have no limits, prints the token and the name alone.
+    return [token, name, ...(publish || subscribe ? limitTexts(client) : [])].join('\t');
+  });
   call.print(clients, lines.length > 0 ? lines : ['No tokens have been added.']);
 }
 

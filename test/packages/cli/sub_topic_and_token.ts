@@ -117,16 +117,42 @@ test('token limit replaces the topics that a client may use', async () => {
     return { publish, subscribe };
   };
   const limit = `token limit ${token} ${asRoot()}`;
-  assert.deepEqual(await terminal.rtm(`${limit} --publish orders,shop_* --subscribe -`), silent);
+  const said = (text: string) => ({ ...silent, stdout: `${token} ${text}\n` });
+  assert.deepEqual(
+    await terminal.rtm(`${limit} --publish orders,shop_* --subscribe -`),
+    said('may publish to orders,shop_*, and may subscribe to no topic'),
+  );
   assert.deepEqual(await limited(), { publish: ['orders', 'shop_*'], subscribe: [] });
-  assert.deepEqual(await terminal.rtm(`${limit} --publish - --subscribe orders`), silent);
+  assert.deepEqual(
+    await terminal.rtm(`${limit} --publish - --subscribe orders`),
+    said('may publish to no topic, and may subscribe to orders'),
+  );
   assert.deepEqual(await limited(), { publish: [], subscribe: ['orders'] });
   // A web process may know the former limits for a second.
   const publish = `pub created beyond_limits https://shop.example.com/1 ${options}`;
   await until(async () => /^forbidden: /.test((await terminal.rtm(publish)).stderr));
-  assert.deepEqual(await terminal.rtm(limit), silent);
-  assert.deepEqual(await limited(), { publish: undefined, subscribe: undefined });
-  assert.match((await terminal.rtm(`token limit nobody ${asRoot()}`)).stderr, /^client_not_found: /);
+  await terminal.rtm(`${limit} --publish *`);
+  assert.deepEqual(await limited(), { publish: undefined, subscribe: ['orders'] });
+  assert.match((await terminal.rtm(limit)).stderr, /^bad_usage: Give --publish, --subscribe or both; '\*' /);
+});
+
+test('token limit leaves a list without an option as it is, and says what has ended', async (t) => {
+  const { callback } = await bus.receiver(t);
+  const { token, options } = await client('narrowed');
+  const rules = '{"sources":[{"topic":"invoices"}],"by":"url","then":{"topic":"billed"}}';
+  await terminal.rtm(`join put bills ${rules} ${options}`);
+  await terminal.rtm(`sub add ${callback} orders invoices ${options}`);
+  await terminal.rtm(`token limit ${token} --publish billed,bills ${asRoot()}`);
+  const limited = await terminal.rtm(`token limit ${token} --subscribe orders,orders_* ${asRoot()}`);
+  assert.deepEqual(limited, {
+    ...silent,
+    stdout: `${token} may publish to billed,bills, and may subscribe to orders,orders_*\n`,
+    stderr: 'ended its subscriptions to invoices\nremoved its joins bills\n',
+  });
+  const limits = 'may publish to billed,bills\tmay subscribe to orders,orders_*';
+  const { stdout } = await terminal.rtm(`token list ${asRoot()}`);
+  assert.ok(stdout.includes(`${token}\tnarrowed\t${limits}\n`), stdout);
+  await terminal.rtm(`sub del ${options}`);
 });
 
 test('token del removes what is left of a client whose removal was cut off', async (t) => {
