@@ -4,6 +4,7 @@ import { printCompletion } from './completion.ts';
 import { listDeadLetters, purgeDeadLetters, retryDeadLetters, showDeadLetter } from './dead_letters.ts';
 import { buryDelivery, listDeliveries, retryDelivery, showDelivery } from './deliveries.ts';
 import { examine } from './doctor.ts';
+import { YES } from './ending.ts';
 import { deleteJoin, listJoins, putJoin, showJoin } from './joins.ts';
 import { listen } from './listening.ts';
 import { publish } from './publishing.ts';
@@ -78,7 +79,13 @@ export const COMMANDS: readonly Command[] = [
     help: 'limit a client to these topics; a list without an option stays as it is (root)',
     run: limitToken,
   },
-  { name: 'token del', args: ['TOKEN'], help: 'remove a client (root)', run: deleteToken },
+  {
+    name: 'token del',
+    args: ['TOKEN'],
+    options: YES,
+    help: 'remove a client, with its queue, dead letters, joins and triggers (root)',
+    run: deleteToken,
+  },
   {
     name: 'token list',
     help: 'list the clients: token, tab, name, and of limited ones what they may use (root, viewer)',
@@ -98,7 +105,8 @@ export const COMMANDS: readonly Command[] = [
   {
     name: 'sub del',
     args: ['[TOPIC...]'],
-    help: 'unsubscribe the client from the topics, or from everything if none is given',
+    options: YES,
+    help: 'unsubscribe the client from the topics; or, if none is given, from all, with its queue and its dead letters',
     run: deleteSubscription,
   },
   { name: 'sub list', help: 'list the subscriptions, as YAML', run: listSubscriptions },
@@ -186,7 +194,13 @@ export const COMMANDS: readonly Command[] = [
     help: 'make the client with this token the publisher of a topic (root)',
     run: giveTopic,
   },
-  { name: 'topic del', args: ['TOPIC'], help: 'remove a topic (its publisher, root)', run: deleteTopic },
+  {
+    name: 'topic del',
+    args: ['TOPIC'],
+    options: YES,
+    help: 'remove a topic, with its delayed events and the subscriptions of all clients (its publisher, root)',
+    run: deleteTopic,
+  },
   {
     name: 'trigger list',
     help: 'list the triggers of the client, or of all clients (root, viewer)',
@@ -242,7 +256,7 @@ export const COMMANDS: readonly Command[] = [
   {
     name: 'join del',
     args: ['NAME'],
-    options: { client: ofClient('join') },
+    options: { client: ofClient('join'), ...YES },
     help: 'remove a join of the client, with its open keys, its queue and its dead letters',
     run: deleteJoin,
   },
@@ -293,8 +307,8 @@ export const COMMANDS: readonly Command[] = [
   },
   {
     name: 'dead purge',
-    args: ['ID', '--all [--subscriber TOKEN]'],
-    options: { all: ALL, subscriber: OF_SUBSCRIBER },
+    args: ['ID', '--all [--subscriber TOKEN] [--yes]'],
+    options: { all: ALL, subscriber: OF_SUBSCRIBER, ...YES },
     help: 'remove a dead letter, or all; root must say whose by --subscriber',
     run: purgeDeadLetters,
   },

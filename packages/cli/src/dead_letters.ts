@@ -1,6 +1,8 @@
 import type { Bus } from './bus.ts';
 import { byTokenOrName, listedByTokenOrName } from './client_names.ts';
 import { type Call, collect, Failure, textOption, UsageError } from './command.ts';
+import { confirm, counted, countingBus } from './ending.ts';
+import { subscriptionOf } from './subscriptions.ts';
 import { batchLines, table, timeOf } from './tables.ts';
 
 export async function listDeadLetters(call: Call): Promise<void> {
@@ -38,6 +40,10 @@ export async function purgeDeadLetters(call: Call): Promise<void> {
     await call.connect().purgeDeadLetter(id);
     return call.print(undefined, ['purged 1']);
   }
+  await confirm(call, async () => {
+    const has = await countAll(call, countingBus(call)).then(counted, () => '');
+    return `Remove ${has || 'all dead letters'} of ${textOption(call, 'subscriber') ?? 'the client'}?`;
+  });
   const answer = await forSubscriber(call, (bus, whose) => bus.purgeDeadLetters(whose));
   call.print(answer, [`purged ${answer.purged}`]);
 }
@@ -64,4 +70,13 @@ async function forSubscriber<Answer>(
     if (error.code !== 'bad_query') throw error;
     throw new Failure(error.code, 'root must say whose dead letters: give --subscriber TOKEN');
   });
+}
+
+/** Returns how many dead letters `--all` means. */
+async function countAll(call: Call, bus: Bus): Promise<Record<string, number>> {
+  const subscriber = textOption(call, 'subscriber');
+  const subscription = await (subscriber === undefined
+    ? subscriptionOf(bus, call.target().token)
+    : byTokenOrName(bus, subscriber, (token) => bus.subscriber(token)));
+  return { 'dead letter': subscription?.dead_letters?.batches ?? 0 };
 }

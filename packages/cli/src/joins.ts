@@ -1,5 +1,7 @@
 import type { Calls } from '@routemaster/client';
+import type { Bus } from './bus.ts';
 import { type Call, collect } from './command.ts';
+import { remove } from './ending.ts';
 import { members, table, timeOf } from './tables.ts';
 import { asked, putNamed } from './whose.ts';
 
@@ -40,7 +42,15 @@ export function putJoin(call: Call): Promise<void> {
 export async function deleteJoin(call: Call): Promise<void> {
   const [name = ''] = call.args;
   const bus = call.connect();
-  await asked(call, bus, 'join', (owner) => bus.removeJoin(name, owner));
+  const counts = async (quiet: Bus) => {
+    const { open, events, dead_letters } = await asked(call, quiet, 'join', (owner) =>
+      quiet.join(name, owner),
+    );
+    return { 'open key': open, 'queued event': events.queued, 'dead letter': dead_letters.batches };
+  };
+  await remove(call, `the join ${name}`, counts, () =>
+    asked(call, bus, 'join', (owner) => bus.removeJoin(name, owner)),
+  );
 }
 
 function sourcesOf({ sources }: Join): string {

@@ -6,8 +6,10 @@ import {
   type Routemaster,
   SubscriberNotFoundError,
 } from '@routemaster/client';
+import type { Bus } from './bus.ts';
 import { byTokenOrName } from './client_names.ts';
 import { type Call, collect, Failure, numberOption, textOption } from './command.ts';
+import { remove } from './ending.ts';
 import { lastFailure, nextAttempt } from './last_failure.ts';
 import { members } from './tables.ts';
 import { rubyYaml } from './yaml.ts';
@@ -89,8 +91,19 @@ export async function noteNoSubscriber(call: Call, bus: Routemaster, topic: stri
 
 export async function deleteSubscription(call: Call): Promise<void> {
   const bus = call.connect();
-  if (call.args.length === 0) return void (await bus.leave());
+  if (call.args.length === 0) {
+    const { token } = call.target();
+    const counts = async (quiet: Bus) => countsOf(await subscriptionOf(quiet, token));
+    return remove(call, 'the subscription', counts, () => bus.leave());
+  }
   for (const topic of call.args) await bus.unsubscribe(topic);
+}
+
+/** Returns what goes with a subscription, as `remove` takes it. */
+export function countsOf(subscription: Subscription | undefined): Record<string, number> {
+  if (!subscription) return {};
+  const { topics, events, dead_letters } = subscription;
+  return { topic: topics.length, 'queued event': events.queued, 'dead letter': dead_letters?.batches ?? 0 };
 }
 
 export async function listSubscriptions(call: Call): Promise<void> {

@@ -1,6 +1,8 @@
 import { type Routemaster, SubscriberNotFoundError } from '@routemaster/client';
 import { byTokenOrName, type Client, meantBy } from './client_names.ts';
 import { type Call, collect, Failure, numberOption, textOption, UsageError } from './command.ts';
+import { remove } from './ending.ts';
+import { countsOf, type Subscription } from './subscriptions.ts';
 import { adviseIfPerhapsDone } from './unanswered.ts';
 
 /**
@@ -53,16 +55,8 @@ export async function limitToken(call: Call): Promise<void> {
  */
 async function usesOf(bus: Routemaster, { token }: Client): Promise<string[][] | undefined> {
   try {
-    const [subscription, joins] = await Promise.all([
-      bus.subscriber(token).catch((error) => {
-        if (!(error instanceof SubscriberNotFoundError)) throw error;
-      }),
-      collect(bus.joins()),
-    ]);
-    return [
-      subscription?.topics ?? [],
-      joins.filter(({ client }) => client === token).map(({ name }) => name),
-    ];
+    const [subscription, joins] = await Promise.all([ifSubscribed(bus, token), joinsOf(bus, token)]);
+    return [subscription?.topics ?? [], joins];
   } catch {
     return undefined;
   }
@@ -113,11 +107,41 @@ export async function deleteToken(call: Call): Promise<void> {
   const [token = ''] = call.args;
   const bus = call.connect();
   const { client, advice } = await meantBy(bus, token);
+  if (client?.token === token)
+    return remove(
+      call,
+      `the client ${client.name}`,
+      (quiet) => belongingsOf(quiet, token),
+      () => bus.removeClient(token),
+    );
   await bus.removeClient(token);
-  if (client?.token === token) return;
   const named =
     client && `no client has the token ${token}; the client ${token} has the token ${client.token}`;
   throw new Failure('client_not_found', named ?? advice ?? '');
+}
+
+/** Returns what goes with a client, as `remove` takes it. */
+async function belongingsOf(bus: Routemaster, token: string): Promise<Record<string, number>> {
+  const [subscription, joins, triggers] = await Promise.all([
+    ifSubscribed(bus, token),
+    joinsOf(bus, token),
+    collect(bus.triggers({ client: token })),
+  ]);
+  return { ...countsOf(subscription), join: joins.length, trigger: triggers.length };
+}
+
+/** Returns the subscription of a client, or undefined if it has none. */
+function ifSubscribed(bus: Routemaster, token: string): Promise<Subscription | undefined> {
+  return bus.subscriber(token).catch((error) => {
+    if (error instanceof SubscriberNotFoundError) return undefined;
+    throw error;
+  });
+}
+
+/** Returns the names of a client's joins. */
+async function joinsOf(bus: Routemaster, token: string): Promise<string[]> {
+  const joins = await collect(bus.joins());
+  return joins.filter(({ client }) => client === token).map(({ name }) => name);
 }
 
 export async function listTokens(call: Call): Promise<void> {

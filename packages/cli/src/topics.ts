@@ -1,6 +1,8 @@
 import { type Calls, TopicNotFoundError } from '@routemaster/client';
+import type { Bus } from './bus.ts';
 import { byTokenOrName } from './client_names.ts';
 import { type Call, collect, Failure, textOption } from './command.ts';
+import { remove } from './ending.ts';
 import { rate, table } from './tables.ts';
 
 type Sort = Calls['GET /topics']['query']['sort'];
@@ -28,7 +30,12 @@ export async function giveTopic(call: Call): Promise<void> {
 
 export async function deleteTopic(call: Call): Promise<void> {
   const [name = ''] = call.args;
-  await call.connect().removeTopic(name).catch(adviseOnTopic(name));
+  const bus = call.connect();
+  const counts = async (quiet: Bus) => {
+    const { subscriber_count, delayed } = await quiet.topic(name);
+    return { subscriber: subscriber_count, 'delayed event': delayed };
+  };
+  await remove(call, `the topic ${name}`, counts, () => bus.removeTopic(name).catch(adviseOnTopic(name)));
 }
 
 /**

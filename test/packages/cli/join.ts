@@ -58,6 +58,9 @@ test('join puts, lists, shows and removes', async (t) => {
   assert.match(refused.stderr, /^bad_join: sources must be /);
   const wrong = await terminal.rtm(`join put order {a ${options}`);
   assert.match(wrong.stderr, /^bad_usage: The second argument is not JSON: /);
-  assert.deepEqual(await terminal.rtm(`join del order ${options}`), silent);
+  await publish(paid, { order: 8 });
+  await until(async () => /^open +1$/m.test((await show()).stdout));
+  const removed = await terminal.rtm(`join del order ${options}`);
+  assert.deepEqual(removed, { ...silent, stderr: 'removed the join order, which had 1 open key\n' });
   assert.match((await terminal.rtm(`join show order ${options}`)).stderr, /^join_not_found: /);
 });

@@ -7,6 +7,7 @@ import './wrong_address.ts';
 import './sub_topic_and_token.ts';
 import './trigger_and_dead.ts';
 import './join.ts';
+import './ending.ts';
 import './tail.ts';
 import './audit_and_delivery.ts';
 import './verify.ts';

@@ -36,7 +36,10 @@ test('token add prints the token, token list shows it, token del removes it', as
   const byName = await terminal.rtm(`token del billing ${asRoot}`);
   assert.deepEqual([byName.status, byName.stdout], [2, '']);
   assert.match(byName.stderr, /^client_not_found: .*the client billing has the token token-of-billing\n$/);
-  assert.deepEqual(await terminal.rtm(`token del token-of-billing ${asRoot}`), silent);
+  assert.deepEqual(await terminal.rtm(`token del token-of-billing ${asRoot}`), {
+    ...silent,
+    stderr: 'removed the client billing\n',
+  });
   const left = await terminal.rtm(`token list ${asRoot}`);
   assert.ok(!left.stdout.includes('billing'), left.stdout);
 });
@@ -76,7 +79,10 @@ test('sub add, pub, sub list and sub del speak to the bus as the Ruby tool does'
 
   assert.deepEqual(await terminal.rtm(`sub del users ${search.options}`), silent);
   assert.doesNotMatch((await terminal.rtm(`sub list ${search.options}`)).stdout, /users/);
-  assert.deepEqual(await terminal.rtm(`sub del ${search.options}`), silent);
+  assert.deepEqual(await terminal.rtm(`sub del ${search.options}`), {
+    ...silent,
+    stderr: 'removed the subscription, which had 1 topic\n',
+  });
   assert.equal((await terminal.rtm(`sub list ${search.options}`)).stdout, '--- []\n');
 });
 

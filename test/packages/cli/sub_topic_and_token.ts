@@ -90,7 +90,10 @@ test('sub, topic and secret do as the API', async (t) => {
     new RegExp(`^${topic} +${subscriber.token} `, 'm'),
   );
   assert.match((await terminal.rtm(`topic give ${topic} nobody ${asRoot()}`)).stderr, /^client_not_found: /);
-  assert.deepEqual(await terminal.rtm(`topic del ${topic} ${asRoot()}`), silent);
+  assert.deepEqual(await terminal.rtm(`topic del ${topic} ${asRoot()}`), {
+    ...silent,
+    stderr: `removed the topic ${topic}, which had 1 subscriber\n`,
+  });
 
   const rotated = await terminal.rtm(`secret rotate ${subscriber.token} --grace 0 ${asRoot()}`);
   const options = `-b ${bus.url} -t ${subscriber.token}:${rotated.stdout.trim()}`;
