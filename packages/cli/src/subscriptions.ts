@@ -11,7 +11,7 @@ import { byTokenOrName } from './client_names.ts';
 import { type Call, collect, Failure, numberOption, textOption } from './command.ts';
 import { remove } from './ending.ts';
 import { lastFailure, nextAttempt } from './last_failure.ts';
-import { members } from './tables.ts';
+import { duration, members } from './tables.ts';
 import { rubyYaml } from './yaml.ts';
 
 export type Subscription = Calls['GET /subscriptions']['answer'][number];
@@ -106,12 +106,29 @@ export function countsOf(subscription: Subscription | undefined): Record<string,
   return { topic: topics.length, 'queued event': events.queued, 'dead letter': dead_letters?.batches ?? 0 };
 }
 
+/** Lists the subscriptions as the Ruby tool `rtm` does, with a few members more. */
 export async function listSubscriptions(call: Call): Promise<void> {
   const subscriptions = await collect(call.connect().subscriptions());
-  const shown = subscriptions.map(({ subscriber, callback, topics, events }) => {
-    return { subscriber, callback, topics, events: { ...events } };
+  const shown = subscriptions.map((each) => {
+    const { subscriber, callback, topics, events } = each;
+    const oldest_age = events.oldest === null ? null : duration((Date.now() - events.oldest) / 1000);
+    return { subscriber, callback, topics, events: { ...events, oldest_age }, ...standingOf(each) };
   });
   call.print(subscriptions, [rubyYaml(shown)]);
+}
+
+/** Returns how deliveries go. Empty if the bus does not show it, as in compatibility mode of other clients. */
+function standingOf({ health_points, paused_at, events, dead_letters }: Subscription) {
+  if (health_points === undefined) return {};
+  const state = stateOf(health_points, events.queued, paused_at !== null);
+  return { state, health: health_points, dead_letters: { ...dead_letters } };
+}
+
+/** Returns the state of a subscriber in the words of the API and the console. */
+export function stateOf(health: number, queued: number, isPaused: boolean): string {
+  if (isPaused) return 'paused';
+  if (health === 100) return 'healthy';
+  return queued > 0 ? 'failing' : 'recovering';
 }
 
 export async function showSubscription(call: Call): Promise<void> {

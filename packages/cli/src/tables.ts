@@ -101,6 +101,14 @@ export function number(count: number): string {
   return count.toLocaleString('en-US');
 }
 
+/** Writes a duration, such as 1.5 s, 40 min or 3 h; `-` if it is 0. */
+export function duration(seconds: number): string {
+  if (seconds === 0) return '-';
+  if (seconds < 120) return `${seconds < 10 ? seconds.toFixed(1) : Math.round(seconds)} s`;
+  if (seconds < 7200) return `${Math.round(seconds / 60)} min`;
+  return seconds < 172_800 ? `${Math.round(seconds / 3600)} h` : `${Math.round(seconds / 86_400)} d`;
+}
+
 /** Writes a rate, such as 4.2 or 1,204; `-` if it is not known. */
 export function rate(perSecond: number | null): string {
   if (perSecond === null) return '-';

@@ -1,12 +1,13 @@
 import { type BusReport, partitionsAwayText, workersText } from './bus_report.ts';
-import { number, rate, table } from './tables.ts';
+import { stateOf } from './subscriptions.ts';
+import { duration, number, rate, table } from './tables.ts';
 
 type Subscriber = BusReport['subscribers'][number];
 
 /** The columns of the table. On a narrow terminal, the columns with the highest rank are left out first. */
 const COLUMNS: readonly { head: string; rank: number; cell: (line: Subscriber) => unknown }[] = [
   { head: 'SUBSCRIBER', rank: 1, cell: ({ subscriber }) => subscriber },
-  { head: 'STATE', rank: 2, cell: (line) => subscriberState(line) },
+  { head: 'STATE', rank: 2, cell: (line) => shownState(line) },
   { head: 'QUEUED', rank: 3, cell: ({ queued }) => number(queued) },
   { head: 'OLDEST', rank: 4, cell: ({ oldest_seconds }) => duration(oldest_seconds) },
   { head: 'EVENTS/S', rank: 6, cell: ({ delivered_rate }) => rate(delivered_rate) },
@@ -96,19 +97,9 @@ function shortened(text: string, width: number): string {
   return text.length > width ? `${text.slice(0, Math.max(0, width - 1))}…` : text;
 }
 
-/** Returns the state of a subscriber in the words of the API and the console, or `left` if it has left the bus. */
-function subscriberState({ health, queued, paused }: Subscriber): string {
-  if (health === null) return 'left';
-  if (paused) return 'paused';
-  if (health === 100) return 'healthy';
-  return queued > 0 ? 'failing' : 'recovering';
-}
-
-function duration(seconds: number): string {
-  if (seconds === 0) return '-';
-  if (seconds < 120) return `${seconds < 10 ? seconds.toFixed(1) : Math.round(seconds)} s`;
-  if (seconds < 7200) return `${Math.round(seconds / 60)} min`;
-  return seconds < 172_800 ? `${Math.round(seconds / 3600)} h` : `${Math.round(seconds / 86_400)} d`;
+/** Returns the state of a subscriber, or `left` if it has left the bus. */
+function shownState({ health, queued, paused }: Subscriber): string {
+  return health === null ? 'left' : stateOf(health, queued, paused);
 }
 
 export function bytes(count: number): string {

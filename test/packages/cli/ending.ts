@@ -43,6 +43,14 @@ async function typed(t: TestContext, line: string, reply: string): Promise<strin
   return text.replaceAll('\r', '');
 }
 
+test('sub list shows who is paused, how old the oldest event is, and dead letters', async (t) => {
+  const { options } = await laden(t);
+  const { stdout } = await terminal.rtm(`sub list ${options}`);
+  const standing = '  :state: paused\n  :health: \\d+\n  :dead_letters:\n    :batches: 1\n    :events: 1\n';
+  assert.match(stdout, new RegExp(`\n    :oldest: \\d+\n    :oldest_age: '\\d+\\.\\d s'\n${standing}$`));
+  await terminal.rtm(`sub del ${options}`);
+});
+
 test('sub del without a topic says what went with the subscription', async (t) => {
   const { options } = await laden(t);
   const had = 'removed the subscription, which had 1 topic, 1 queued event and 1 dead letter\n';

@@ -74,6 +74,12 @@ test('sub add, pub, sub list and sub del speak to the bus as the Ruby tool does'
     :sent: 4
     :queued: 0
     :oldest:
+    :oldest_age:
+  :state: healthy
+  :health: 100
+  :dead_letters:
+    :batches: 0
+    :events: 0
 `;
   assert.deepEqual(listed, { ...silent, stdout: yaml });
 
