@@ -81,6 +81,25 @@ export function numberOption(call: Call, name: string): number | undefined {
 
 const SPAN = /^(\d+)([smhd])$/;
 const UNIT_MS: Readonly<Record<string, number>> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+/**
+ * Returns an option as a duration (ms), or undefined if it is not given. The option is a span, such as `30s` or `1h`, or
+ * a whole number of milliseconds. Throws UsageError for anything else.
+ */
+export function durationOption(call: Call, name: string): number | undefined {
+  const text = textOption(call, name);
+  if (text === undefined) return undefined;
+  const ms = /^\d+$/.test(text) ? Number(text) : spanMs(text);
+  if (ms !== undefined) return ms;
+  throw new UsageError(
+    `--${name} must be a duration such as 30s, 15m, 2h or 7d, or milliseconds, not ${text}`,
+  );
+}
+
+function spanMs(text: string): number | undefined {
+  const [, count, unit = ''] = SPAN.exec(text) ?? [];
+  return count === undefined ? undefined : Number(count) * (UNIT_MS[unit] ?? 0);
+}
+
 const DATE = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?Z)?$/;
 
 /**
@@ -90,9 +109,9 @@ const DATE = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?Z)?$/;
 export function timeOption(call: Call, name: string): number | undefined {
   const text = textOption(call, name);
   if (text === undefined) return undefined;
-  const [, count, unit = ''] = SPAN.exec(text) ?? [];
+  const agoMs = spanMs(text);
   const date = DATE.test(text) ? Date.parse(text) : Number.NaN;
-  const ms = count === undefined ? date : Date.now() - Number(count) * (UNIT_MS[unit] ?? 0);
+  const ms = agoMs === undefined ? date : Date.now() - agoMs;
   if (ms >= 0) return ms;
   throw new UsageError(
     `--${name} must be a date such as 2026-07-01 or 2026-07-01T10:00Z, or how long ago, such as 2h, not ${text}`,

@@ -316,13 +316,16 @@ export const COMMANDS: readonly Command[] = [
     name: 'secret rotate',
     args: ['TOKEN'],
     options: {
-      grace: { value: 'MS', help: 'how long the old secret still works' },
+      grace: {
+        value: 'TIME',
+        help: 'how long the old secret still works, such as 1h, or as ms; a day unless given',
+      },
       'secret-at': {
         value: 'MS',
         help: 'replace only the secret of this time (secret_at of token list --json)',
       },
     },
-    help: 'make a new secret for a client, and print it (root)',
+    help: 'make a new secret for a client, and print it, and on stderr until when the old one works (root)',
     run: rotateSecret,
   },
   {

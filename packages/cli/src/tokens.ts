@@ -1,8 +1,17 @@
 import { type Routemaster, SubscriberNotFoundError } from '@routemaster/client';
 import { byTokenOrName, type Client, meantBy } from './client_names.ts';
-import { type Call, collect, Failure, numberOption, textOption, UsageError } from './command.ts';
+import {
+  type Call,
+  collect,
+  durationOption,
+  Failure,
+  numberOption,
+  textOption,
+  UsageError,
+} from './command.ts';
 import { remove } from './ending.ts';
 import { countsOf, type Subscription } from './subscriptions.ts';
+import { timeOf } from './tables.ts';
 import { adviseIfPerhapsDone } from './unanswered.ts';
 
 /**
@@ -156,7 +165,7 @@ export async function listTokens(call: Call): Promise<void> {
 
 export async function rotateSecret(call: Call): Promise<void> {
   const [token = ''] = call.args;
-  const rotation = { grace: numberOption(call, 'grace'), secret_at: numberOption(call, 'secret-at') };
+  const rotation = { grace: durationOption(call, 'grace'), secret_at: numberOption(call, 'secret-at') };
   const bus = call.connect();
   const rotating = byTokenOrName(bus, token, (each) => bus.rotateSecret(each, rotation));
   const answer = await rotating.catch(
@@ -166,4 +175,6 @@ export async function rotateSecret(call: Call): Promise<void> {
     ),
   );
   call.print(answer, [answer.secret]);
+  const until = timeOf(Date.now() + answer.grace);
+  call.note(answer.grace === 0 ? 'the old secret has ended' : `the old secret still works until ${until}`);
 }

@@ -100,6 +100,22 @@ test('sub, topic and secret do as the API', async (t) => {
   assert.equal((await terminal.rtm(`sub list ${options}`)).status, 0);
 });
 
+test('secret rotate says until when the old secret works, and takes a duration', async () => {
+  const { token } = await client('graceful');
+  const rotate = (grace: string) => terminal.rtm(`secret rotate ${token} --grace ${grace} ${asRoot()}`);
+  const before = Date.now();
+  const { stderr } = await rotate('1h');
+  const [, until = ''] = /^the old secret still works until (\S+Z)\n$/.exec(stderr) ?? [];
+  const afterMs = Date.parse(until) - 3_600_000;
+  assert.ok(before <= afterMs && afterMs <= Date.now(), stderr);
+  assert.match((await rotate('60000')).stderr, /^the old secret still works until /);
+  assert.equal((await rotate('0s')).stderr, 'the old secret has ended\n');
+  assert.match(
+    (await rotate('soon')).stderr,
+    /^bad_usage: --grace must be a duration such as 30s, .*, not soon\n/,
+  );
+});
+
 test('secret rotate replaces only the secret of a given time', async () => {
   const { token } = await client('rotated');
   const { stdout } = await terminal.rtm(`token list --json ${asRoot()}`);
