@@ -118,6 +118,15 @@ export function timeOption(call: Call, name: string): number | undefined {
   );
 }
 
+/** Returns an option as a time (ms since 1970), or undefined if it is not given. Throws UsageError if it is no date. */
+export function dateOption(call: Call, name: string): number | undefined {
+  const text = textOption(call, name);
+  if (text === undefined) return undefined;
+  const ms = DATE.test(text) ? Date.parse(text) : Number.NaN;
+  if (ms >= 0) return ms;
+  throw new UsageError(`--${name} must be a date such as 2026-07-01 or 2026-07-01T10:00Z, not ${text}`);
+}
+
 /** Returns all entries of a listing, like Array.fromAsync, which Node 20 does not have. */
 export async function collect<Entry>(listing: AsyncIterable<Entry>): Promise<Entry[]> {
   const entries: Entry[] = [];

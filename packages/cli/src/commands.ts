@@ -97,7 +97,16 @@ export const COMMANDS: readonly Command[] = [
     options: {
       latency: { value: 'MS', help: 'how long events may wait for others' },
       'batch-size': { value: 'COUNT', help: 'maximum events in a delivery' },
+      'max-bytes': { value: 'COUNT', help: 'maximum bytes of a delivery' },
       uuid: { value: 'TEXT', help: 'the user of each delivery; default: the present one, or the token' },
+      ordered: { value: 'true|false', help: 'whether each batch waits until the one before it is accepted' },
+      'max-in-flight': { value: 'COUNT', help: 'maximum deliveries at a time' },
+      'max-attempts': { value: 'COUNT', help: 'after how many attempts a batch becomes a dead letter' },
+      'max-age': { value: 'TIME', help: 'at which age a batch becomes a dead letter, such as 2h, or as ms' },
+      signing: {
+        value: 'true|ed25519|KEY|false',
+        help: 'sign deliveries: with a key that is made and printed, or with your own whsec_…; or not',
+      },
     },
     help: 'subscribe the client to these topics and no others',
     run: addSubscription,
@@ -125,9 +134,15 @@ export const COMMANDS: readonly Command[] = [
   },
   {
     name: 'pub',
-    args: ['created|updated|deleted|noop TOPIC URL [--data JSON|@FILE|-]', 'TOPIC --ndjson FILE|-'],
+    args: [
+      'created|updated|deleted|noop TOPIC URL [--data JSON|@FILE|-] [--id TEXT] [--delay TIME] [--at DATE]',
+      'TOPIC --ndjson FILE|-',
+    ],
     options: {
       data: { value: 'JSON|@FILE|-', help: 'the data of the event' },
+      id: { value: 'TEXT', help: 'the id of the event; made by the bus unless given' },
+      delay: { value: 'TIME', help: 'publish it so much later, such as 30s or 2h, or as ms' },
+      at: { value: 'DATE', help: 'publish it then: a date such as 2026-07-01T10:00Z' },
       ndjson: { value: 'FILE|-', help: 'a file with an event of the API, as JSON, in each line' },
     },
     help: 'publish an event, or those of a file in their order',

@@ -1,4 +1,4 @@
-import { type Call, textOption, UsageError } from './command.ts';
+import { type Call, dateOption, durationOption, textOption, UsageError } from './command.ts';
 import { jsonArgument } from './json_argument.ts';
 import { publishLines } from './publishing_lines.ts';
 import { noteNoSubscriber } from './subscriptions.ts';
@@ -24,15 +24,17 @@ export async function publish(call: Call): Promise<void> {
   if (call.args.length !== (file === undefined ? 3 : 1))
     throw new UsageError('Wrong number of arguments: a type, TOPIC and URL, or TOPIC and --ndjson FILE');
   if (file !== undefined) {
-    if (call.options.data !== undefined)
-      throw new UsageError('--data is for one event; with --ndjson, each line has its own data');
+    const own = ['data', 'id', 'delay', 'at'].find((name) => call.options[name] !== undefined);
+    if (own !== undefined)
+      throw new UsageError(`--${own} is for one event; with --ndjson, each line has its own ${own}`);
     return publishLines(call, file);
   }
   const [word = '', topic = '', url = ''] = call.args;
   const type = typeOf(word);
   const given = textOption(call, 'data');
   const data = given === undefined ? undefined : await jsonArgument(call, '--data', given);
-  const event = JSON.stringify({ type, url });
+  const [delay, at] = [durationOption(call, 'delay'), dateOption(call, 'at')];
+  const event = JSON.stringify({ type, url, id: textOption(call, 'id'), delay, at });
   const bus = call.connect();
   await bus.publishText(topic, data === undefined ? event : `${event.slice(0, -1)},"data":${data}}`);
   await noteNoSubscriber(call, bus, topic);

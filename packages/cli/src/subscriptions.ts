@@ -8,7 +8,15 @@ import {
 } from '@routemaster/client';
 import type { Bus } from './bus.ts';
 import { byTokenOrName } from './client_names.ts';
-import { type Call, collect, Failure, numberOption, textOption } from './command.ts';
+import {
+  type Call,
+  collect,
+  durationOption,
+  Failure,
+  numberOption,
+  textOption,
+  UsageError,
+} from './command.ts';
 import { remove } from './ending.ts';
 import { lastFailure, nextAttempt } from './last_failure.ts';
 import { duration, members } from './tables.ts';
@@ -17,21 +25,41 @@ import { rubyYaml } from './yaml.ts';
 export type Subscription = Calls['GET /subscriptions']['answer'][number];
 
 /**
- * Subscribes the client. Prints a note on stderr and nothing on stdout, as the Ruby tool `rtm` does. Without --uuid, an
+ * Subscribes the client. Prints a note on stderr. Prints nothing on stdout, as the Ruby tool `rtm` does, except the
+ * signing key if the bus has made one. Without --uuid, an
  * existing subscription keeps its `uuid`, because the receiver may check this `uuid`. A new subscription gets the
  * client's token as its `uuid`.
  */
 export async function addSubscription(call: Call): Promise<void> {
   const [callback = '', ...topics] = call.args;
   const { token } = call.target();
-  const [timeout, max] = [numberOption(call, 'latency'), numberOption(call, 'batch-size')];
+  const settings = settingsIn(call);
   const bus = call.connect();
   const before = await subscriptionOf(bus, token);
   const uuid = textOption(call, 'uuid') ?? before?.uuid ?? token;
-  await bus.subscribe({ topics, callback, uuid, timeout, max });
+  const answer = await bus.subscribe({ topics, callback, uuid, ...settings });
+  const key = answer?.signing_secret ?? answer?.public_key;
+  call.print(answer, key === undefined ? [] : [key]);
   const left = before?.topics.filter((topic) => !topics.includes(topic)) ?? [];
   const leaving = left.length === 0 ? '' : `, and no longer to ${left.join(', ')}`;
   call.note(`subscribed to ${topics.join(', ')}${leaving}`);
+}
+
+/** Returns the settings that options give. Settings without an option keep their values. */
+function settingsIn(call: Call) {
+  const [ordered, signing] = [textOption(call, 'ordered'), textOption(call, 'signing')];
+  if (ordered !== undefined && !/^(true|false)$/.test(ordered))
+    throw new UsageError(`--ordered must be true or false, not ${ordered}`);
+  return {
+    timeout: numberOption(call, 'latency'),
+    max: numberOption(call, 'batch-size'),
+    max_bytes: numberOption(call, 'max-bytes'),
+    ordered: ordered === undefined ? undefined : ordered === 'true',
+    max_in_flight: numberOption(call, 'max-in-flight'),
+    max_attempts: numberOption(call, 'max-attempts'),
+    max_age: durationOption(call, 'max-age'),
+    signing_secret: signing === 'true' || (signing === 'false' ? false : signing),
+  };
 }
 
 /** Returns the subscription of the client with this token, or undefined if it has none that the caller may see. */

@@ -376,3 +376,37 @@ test('pub takes the words of the API too', async (t) => {
     assert.equal(receiver.events[n]?.type, word);
   }
 });
+
+test('pub gives an event an id, and delays it', async (t) => {
+  const { topic, receiver, publisher } = await bus.scene(t);
+  const { token, secret } = publisher;
+  const at = `-b ${bus.url} -t ${token}:${secret}`;
+  const pub = (more: string) => terminal.rtm(`pub noop ${topic} https://shop.example.com/1 ${at} ${more}`);
+  assert.equal((await pub('--id own-1')).stderr, '');
+  await until(() => receiver.events.length === 1);
+  assert.equal(receiver.events[0]?.id, 'own-1');
+  const dueAt = new Date(Date.now() + 86_400_000).toISOString();
+  await pub(`--id later-1 --at ${dueAt}`);
+  const before = Date.now();
+  await pub('--id later-2 --delay 2h');
+  const delayed = (await publisher.call('GET', `/topics/${topic}/delayed`)) as {
+    at: number;
+    event: { id: string };
+  }[];
+  assert.deepEqual(
+    delayed.map(({ event }) => event.id),
+    ['later-2', 'later-1'],
+  );
+  assert.equal(delayed[1]?.at, Date.parse(dueAt));
+  const waitMs = (delayed[0]?.at ?? 0) - before;
+  assert.ok(waitMs >= 7_199_000 && waitMs < 7_300_000, `${waitMs}`);
+  assert.match(
+    (await pub('--at tomorrow')).stderr,
+    /^bad_usage: --at must be a date such as .*, not tomorrow\n/,
+  );
+  const lines = await terminal.rtm(`pub ${topic} --ndjson - --delay 1s ${at}`);
+  assert.match(
+    lines.stderr,
+    /^bad_usage: --delay is for one event; with --ndjson, each line has its own delay\n/,
+  );
+});

@@ -34,6 +34,26 @@ test('sub add gives a new subscription the token as uuid, and leaves that of ano
   assert.equal(await uuidAfter('--latency 0'), 'my-password');
 });
 
+test('sub add sets what the API can set, and prints a signing key that was made', async (t) => {
+  const { callback } = await bus.receiver(t);
+  const { token, options } = await client('setting');
+  const add = (more: string) => terminal.rtm(`sub add ${callback} sofas ${options} ${more}`);
+  const limits = '--max-bytes 2048 --max-in-flight 2 --max-attempts 3 --max-age 2h';
+  const made = await add(`--ordered true --signing true ${limits}`);
+  assert.match(made.stdout, /^whsec_\S+\n$/);
+  const shown = async () => JSON.parse((await terminal.rtm(`sub show ${token} --json ${options}`)).stdout);
+  const { ordered, signing, max_bytes, max_in_flight, max_attempts, max_age } = await shown();
+  assert.deepEqual([ordered, signing, max_bytes, max_in_flight], [true, 'v1', 2048, 2]);
+  assert.deepEqual([max_attempts, max_age], [3, 7_200_000]);
+  assert.match((await add('--signing ed25519 --ordered false')).stdout, /^whpk_\S+\n$/);
+  const changed = await shown();
+  assert.deepEqual([changed.ordered, changed.signing, changed.max_attempts], [false, 'v1a', 3]);
+  assert.equal((await add('--signing false')).stdout, '');
+  assert.equal((await shown()).signing, null);
+  assert.match((await add('--signing mine')).stderr, /^bad_subscription: signing_secret: must be true, /);
+  assert.match((await add('--ordered yes')).stderr, /^bad_usage: --ordered must be true or false, not yes\n/);
+});
+
 test('sub show needs no list of all subscribers, which the bus refuses while a partition is away', async (t) => {
   const web = createServer(({ url }, response) => {
     response.writeHead(url === '/subscribers/shop' ? 200 : 503, { 'content-type': 'application/json' });
