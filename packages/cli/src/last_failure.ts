@@ -1,6 +1,5 @@
 import { type Calls, type Routemaster, RoutemasterError } from '@routemaster/client';
 import type { Role } from './doctor_finding.ts';
-import type { Subscription } from './subscriptions.ts';
 import { timeOf } from './tables.ts';
 
 /** Maximum characters of an answer that are shown. */
@@ -29,7 +28,7 @@ export interface Failure {
  */
 export async function lastFailure(
   bus: Routemaster,
-  { subscriber, uuid }: Pick<Subscription, 'subscriber' | 'uuid'>,
+  { subscriber, uuid }: { subscriber: string; uuid: string | null },
   role: Role,
 ): Promise<Failure | 'none' | undefined> {
   // A batch that keeps failing is `retrying` most of the time, `in_flight` during each attempt, and `dead` at last.
