@@ -100,7 +100,7 @@ test('a topic that is deleted takes its delayed events along, and says how many'
   await bus.delay('a', 'widgets', some(5));
   await bus.delay('b', 'gadgets', some(2));
   const removed = await redis.store.run('remove_topic', { topic: 'widgets', series: [] });
-  assert.deepEqual(removed, { outcome: 'ok', delayed: 5, partitions: [] });
+  assert.deepEqual(removed, { outcome: 'ok', delayed: 5, subscriptions: 0, partitions: [] });
   assert.deepEqual(Object.keys(await readDelayed(redis.store)), ['gadgets']);
 });
 

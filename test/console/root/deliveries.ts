@@ -119,6 +119,7 @@ describe('root', () => {
     await until(async () => (await newest(own)).state === 'taken');
     const labels = { subscriber: own.subscriber.token, reason: 'buried' };
     await until(async () => (await bus.metric('routemaster_batches_dead_lettered_total', labels)) === 1);
+    await own.subscriber.call('DELETE', `/dead_letters/${id}`);
   });
 
   test('stops the live tail, copies an event, and goes on', async () => {

@@ -18,7 +18,7 @@ const COMPLETED: [typed: string, words: string[]][] = [
   ['rtm sub p', ['pause']],
   ['rtm sub ', ['add', 'del', 'list', 'pause', 'resume', 'show']],
   ['rtm do', ['doctor']],
-  ['rtm delivery ', ['list', 'retry', 'show']],
+  ['rtm delivery ', ['bury', 'list', 'retry', 'show']],
   ['rtm trigger ', ['del', 'fire', 'list', 'put', 'show']],
   ['rtm --v', ['--version']],
   ['rtm pub --nd', ['--ndjson']],

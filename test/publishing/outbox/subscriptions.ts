@@ -45,7 +45,7 @@ describe('a subscription to a topic that lives elsewhere', () => {
     await bus.subscribe(bus.token(0), bus.topic);
     await bus.subscribe(bus.token(1), bus.topic);
     await bus.publish('e1');
-    assert.deepEqual(await bus.topics.remove(bus.topic), { outcome: 'ok', delayed: 0 });
+    assert.deepEqual(await bus.topics.remove(bus.topic), { outcome: 'ok', delayed: 0, subscriptions: 2 });
     assert.deepEqual(await bus.topics.names(), []);
     assert.deepEqual(await bus.queued(bus.token(1)), ['e1'], 'what was accepted before is delivered');
     assert.deepEqual(
