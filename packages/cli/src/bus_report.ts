@@ -199,3 +199,10 @@ function byUrgency(a: SubscriberLine, b: SubscriberLine): number {
 function sum(values: readonly number[]): number {
   return values.reduce((total, value) => total + value, 0);
 }
+
+/** Returns the state of a subscriber in the words of the API and the console. */
+export function stateOf(health: number, queued: number, isPaused: boolean): string {
+  if (isPaused) return 'paused';
+  if (health === 100) return 'healthy';
+  return queued > 0 ? 'failing' : 'recovering';
+}

@@ -7,6 +7,7 @@ import {
   SubscriberNotFoundError,
 } from '@routemaster/client';
 import type { Bus } from './bus.ts';
+import { stateOf } from './bus_report.ts';
 import { byTokenOrName } from './client_names.ts';
 import {
   type Call,
@@ -150,13 +151,6 @@ function standingOf({ health_points, paused_at, events, dead_letters }: Subscrip
   if (health_points === undefined) return {};
   const state = stateOf(health_points, events.queued, paused_at !== null);
   return { state, health: health_points, dead_letters: { ...dead_letters } };
-}
-
-/** Returns the state of a subscriber in the words of the API and the console. */
-export function stateOf(health: number, queued: number, isPaused: boolean): string {
-  if (isPaused) return 'paused';
-  if (health === 100) return 'healthy';
-  return queued > 0 ? 'failing' : 'recovering';
 }
 
 export async function showSubscription(call: Call): Promise<void> {

@@ -1,5 +1,4 @@
-import { type BusReport, partitionsAwayText, workersText } from './bus_report.ts';
-import { stateOf } from './subscriptions.ts';
+import { type BusReport, partitionsAwayText, stateOf, workersText } from './bus_report.ts';
 import { duration, number, rate, table } from './tables.ts';
 
 type Subscriber = BusReport['subscribers'][number];
