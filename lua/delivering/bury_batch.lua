@@ -20,9 +20,7 @@ local function try_next(call, token, job)
   local throttled_until, probe = unpack(redis.call('HMGET', subscriber, 'throttled_until', 'probe'))
   if probe and probe ~= job then return end
   if probe then redis.call('HDEL', subscriber, 'probe') end
-  if throttled_until and tonumber(throttled_until) > call.now_ms then
-    redis.call('HSET', subscriber, 'throttled_until', call.now_ms)
-  end
+  waiting.end_hold(call, token, throttled_until)
   waiting.make_instant(call, token, 1)
 end
 

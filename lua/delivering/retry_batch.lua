@@ -23,7 +23,7 @@ local function try_first(call, token, job)
   local keys, subscriber = call.keys, call.keys.subscriber(token)
   local throttled_until, probe = unpack(redis.call('HMGET', subscriber, 'throttled_until', 'probe'))
   if not throttled_until then return end
-  if tonumber(throttled_until) > call.now_ms then redis.call('HSET', subscriber, 'throttled_until', call.now_ms) end
+  waiting.end_hold(call, token, throttled_until)
   if probe and probe ~= job then
     if redis.call('ZREM', keys.jobs_scheduled('main'), probe) == 0 then return end
     waiting.add(call, token, probe)

@@ -19,6 +19,14 @@ function waiting.take(call, token, job)
   return redis.call('ZREM', call.keys.jobs_waiting(token), job) == 1
 end
 
+-- If the subscriber is held back after a failure until `throttled_until` (a field of its hash), ends that now. The
+-- subscriber is failing still.
+function waiting.end_hold(call, token, throttled_until)
+  if throttled_until and tonumber(throttled_until) > call.now_ms then
+    redis.call('HSET', call.keys.subscriber(token), 'throttled_until', call.now_ms)
+  end
+end
+
 -- Returns the job of the subscriber's oldest batch, or nothing if the subscriber has no batch. If the subscriber is
 -- `ordered`, only this job may run.
 function waiting.oldest_job(call, token)

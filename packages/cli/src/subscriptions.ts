@@ -27,9 +27,8 @@ export type Subscription = Calls['GET /subscriptions']['answer'][number];
 
 /**
  * Subscribes the client. Prints a note on stderr. Prints nothing on stdout, as the Ruby tool `rtm` does, except the
- * signing key if the bus has made one. Without --uuid, an
- * existing subscription keeps its `uuid`, because the receiver may check this `uuid`. A new subscription gets the
- * client's token as its `uuid`.
+ * signing key if the bus has made one. Without --uuid, an existing subscription keeps its `uuid`, because the receiver
+ * may check this `uuid`. A new subscription gets the client's token as its `uuid`.
  */
 export async function addSubscription(call: Call): Promise<void> {
   const [callback = '', ...topics] = call.args;
