@@ -42,7 +42,8 @@ local function rename_in(index, old, new, default, lowered)
   return score
 end
 
--- Enters the part and the rest in the indexes and the gauge of batches, instead of the batch.
+-- Replaces the entries of the batch `whole` in the indexes by those of the two batches that it is cut into, `part` and
+-- `rest`. Counts one batch more in the gauge.
 local function cut_entries(call, whole, part, rest, list, events_left)
   local keys, token, created_ms, attempts = call.keys, unpack(list, 1, batches.HEADER)
   local index, queue = keys.batches_index(), keys.batches_queued(token)

@@ -9,7 +9,10 @@ const REFRESH_MS = 100;
 
 /** Matches the errors of a connection on which no answer came in time, or which was not made in time. */
 const SILENCE = /^Socket timeout|ETIMEDOUT/;
-/** A node that was silent counts as one that hangs for so long, unless it connects. Each try ends within five seconds. */
+/**
+ * Time after a silence for which a node is taken to hang, unless it connects earlier. Each try to connect ends within
+ * five seconds, so there is time for several.
+ */
 const HANGS_MS = 15_000;
 
 const NO_ADDRESSES =

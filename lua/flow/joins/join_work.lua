@@ -183,7 +183,8 @@ function join_work.store(call, work)
   local has_two = expiry_outlet and expiry_outlet.texts ~= complete_outlet.texts
   accept(call, work, complete_outlet)
   if has_two then accept(call, work, expiry_outlet) end
-  -- If a join key has expired and is complete again in the same script call, it has expired first.
+  -- A key can expire and, begun anew by later events, become complete in one script call. Then its expiry is published
+  -- first.
   if has_two then add(call, work, expiry_outlet) end
   add(call, work, complete_outlet)
   storing.store(call, work.args.uid_seed, work.intake_state)

@@ -344,7 +344,7 @@ function deliveryOf(id: string, headers: Headers): Delivery {
   return gap === undefined ? { id, attempt } : { id, attempt, dropped: readDropNotice(gap) };
 }
 
-/** Returns the events of a body. Throws NoEvents if it has none, and any error of `parse`. */
+/** Returns the events of a body. Throws NoEvents if it is no array of events, and whatever `parse` throws. */
 function eventsIn(body: Uint8Array, parse: (text: string) => unknown = JSON.parse): ReceivedEvent[] {
   const events = parse(new TextDecoder().decode(body));
   if (Array.isArray(events) && events.every(isEvent)) return events;
