@@ -1,5 +1,10 @@
+import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type ListenOptions, type Server } from 'node:net';
+
+/** The ports that `freePort` chooses from are lower than those that the system gives. */
+const FIRST_PORT = 20_000;
+const END_OF_PORTS = 32_768;
 
 /** Starts to listen on a free port of 127.0.0.1, or as the options say. Resolves with the port. */
 export async function listenLocally(server: Server, options: ListenOptions = {}): Promise<number> {
@@ -7,13 +12,15 @@ export async function listenLocally(server: Server, options: ListenOptions = {})
   return (server.address() as AddressInfo).port;
 }
 
-/** Returns a port of 127.0.0.1 on which nothing listens at this moment. */
+/**
+ * Returns a port of 127.0.0.1 on which nothing listens at this moment. It is not one of the ports that Linux and macOS
+ * give to servers and connections that ask for any port. So no other program gets it before its user listens there.
+ */
 export async function freePort(): Promise<number> {
-  const server = createServer();
-  const port = await listenLocally(server);
-  server.close();
-  await once(server, 'close');
-  return port;
+  for (;;) {
+    const port = randomInt(FIRST_PORT, END_OF_PORTS);
+    if (await canListen(port, '127.0.0.1')) return port;
+  }
 }
 
 /** Returns true if a server can listen on this port. Throws if the process may not listen there. */
