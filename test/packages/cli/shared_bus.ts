@@ -1,7 +1,7 @@
 import { ROOT_KEY, VIEWER_KEY } from '../../../harness/processes/bus_environment.ts';
 import { RunningBus } from '../../../harness/processes/running_bus.ts';
 
-/** The bus of the tests that `on_one_bus.test.ts` runs. */
+/** The bus that the tests of one process share: those of `on_one_bus.test.ts`, or those of `on_another_bus.test.ts`. */
 export const bus = RunningBus.forTests({ env: { ROUTEMASTER_VIEWER_KEY: VIEWER_KEY } });
 
 /** The options by which root calls the bus. */

@@ -1,0 +1,12 @@
+// These tests share another bus than on_one_bus.test.ts, so that both files run at the same time. The doctor comes last:
+// its last tests break the bus.
+import './trigger_and_dead.ts';
+import './join.ts';
+import './ending.ts';
+import './tail.ts';
+import './audit_and_delivery.ts';
+import './verify.ts';
+import './proxied.ts';
+import './empty_uuid.ts';
+import './doctor_subscribers.ts';
+import './doctor.ts';
