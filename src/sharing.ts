@@ -16,8 +16,8 @@ export function sharing<Args extends unknown[], T>(
 }
 
 /**
- * Returns a function that calls `work`, but never twice at a time. All calls while `work` is running share the next run.
- * They cannot share the present one, because it may have missed a change made just before the call.
+ * Returns a function that calls `work`, but never twice at a time. All calls while `work` is running share the next
+ * run. They cannot share the present one, because it may have missed a change made just before the call.
  */
 export function sharingNext<T>(work: () => Promise<T>): () => Promise<T> {
   // When the latest run has ended. It does not have the result, which may be large.

@@ -17,8 +17,8 @@ import { failureOf, rarelyFailing } from '../src/log.ts';
 const LINES = 20_000;
 
 /**
- * Starts a process that logs what it reads from stdin: at `line` a line, at `lines` many, after which it writes to stderr
- * that they are logged. At `now` it logs many lines, at both `now` and `end` a last one, and exits with 3.
+ * Starts a process that logs what it reads from stdin: at `line` a line, at `lines` many, after which it writes to
+ * stderr that they are logged. At `now` it logs many lines, at both `now` and `end` a last one, and exits with 3.
  */
 function logging(prefix: string[] = []): ChildProcess {
   const script = `

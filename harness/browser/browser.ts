@@ -140,8 +140,8 @@ export class TestPage {
   }
 
   /**
-   * Waits until an expression is true in the page. Looks 20 times a second: puppeteer would look at each frame, and each
-   * frame would be drawn, which takes a tenth of a core.
+   * Waits until an expression is true in the page. Looks 20 times a second: puppeteer would look at each frame, and
+   * each frame would be drawn, which takes a tenth of a core.
    */
   async until(expression: string): Promise<void> {
     await this.page.waitForFunction(expression, { polling: 50 });

@@ -82,9 +82,9 @@ function cutting.add_events(call, given, worker, bid, start, lane)
   return bid, last - batches.HEADER, piece_count
 end
 
--- Adds all events of the batch `bid` to the reply. Adds nothing if the batch is long: the worker reads its events itself.
--- Does not cut the batch: if that was necessary, it was done when the worker got the batch. Returns the number of events
--- in the batch, and the number of items added to the reply.
+-- Adds all events of the batch `bid` to the reply. Adds nothing if the batch is long: the worker reads its events
+-- itself. Does not cut the batch: if that was necessary, it was done when the worker got the batch. Returns the number
+-- of events in the batch, and the number of items added to the reply.
 function cutting.add_all_events(call, given, bid, start)
   if size_of(call, bid, start) > LONG_BYTES then return batches.count_events(call, bid), 0 end
   local list = #start == choosing.START and redis.call('LRANGE', call.keys.batch(bid), 0, -1) or start

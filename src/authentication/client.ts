@@ -188,8 +188,8 @@ export class Clients {
   }
 
   /**
-   * Removes a client, so that it can no longer call, even if Redis is full. `removeCopies` removes what other partitions
-   * have of it. Resolves with true if the client was in Redis.
+   * Removes a client, so that it can no longer call, even if Redis is full. `removeCopies` removes what other
+   * partitions have of it. Resolves with true if the client was in Redis.
    */
   async remove(token: string): Promise<boolean> {
     const removed = await this.#control.run('remove_client', { token });

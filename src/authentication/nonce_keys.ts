@@ -80,8 +80,8 @@ export class NonceKeys {
   }
 
   /**
-   * Fetches the keys, but not within MIN_REFRESH_MS after the last fetch. Waits for a fetch that is under way. Call this
-   * for an unknown nonce: another process may have signed it with a key that this process does not have yet.
+   * Fetches the keys, but not within MIN_REFRESH_MS after the last fetch. Waits for a fetch that is under way. Call
+   * this for an unknown nonce: another process may have signed it with a key that this process does not have yet.
    */
   async refresh(): Promise<void> {
     if (clock.monotonicMs() >= this.#triedAtMs + MIN_REFRESH_MS) await this.load();

@@ -16,8 +16,8 @@ interface LinesParts {
 /**
  * Writes log lines about failed deliveries to a client, and about what its joins may not publish, but not too many: a
  * client whose callback refused every second batch once caused 500 lines a second. In each thread, a client and its
- * joins together get at most MAX_LINES lines with the same message in ten seconds. If any were left out, another line of
- * the same level then says how many.
+ * joins together get at most MAX_LINES lines with the same message in ten seconds. If any were left out, another line
+ * of the same level then says how many.
  */
 export class SubscriberLines {
   readonly #parts: LinesParts;

@@ -24,8 +24,8 @@ interface OutboxJobParts {
 
 /**
  * Returns the handler of the job `outbox`. An entry of an outbox says what is to be done in another partition, and the
- * job moves the entry there. Entries for a slow partition are set aside in a list of their own, so that they do not hold
- * up other entries. Another `outbox` job empties that list; its argument is the slow partition's index in
+ * job moves the entry there. Entries for a slow partition are set aside in a list of their own, so that they do not
+ * hold up other entries. Another `outbox` job empties that list; its argument is the slow partition's index in
  * `Partitions.all`.
  */
 export function outboxJob({ partition, partitions, outbox, leaseMs, onFull, log }: OutboxJobParts) {

@@ -87,8 +87,8 @@ async function runAll(parts: readonly PeriodicJob['run'][], signal: AbortSignal)
 }
 
 /**
- * Returns a part of a sweep that needs other partitions too. While another partition fails, this part leaves the rest of
- * its work to the next sweep. If this part threw the error, the whole sweep would run again every second until that
+ * Returns a part of a sweep that needs other partitions too. While another partition fails, this part leaves the rest
+ * of its work to the next sweep. If this part threw the error, the whole sweep would run again every second until that
  * partition is back.
  */
 function withOthers(run: PeriodicJob['run'], log: Log): PeriodicJob['run'] {

@@ -70,9 +70,9 @@ export function sampleJob(parts: { config: Config; partitions: Partitions; log: 
     const beforeMs = before?.atMs ?? 0;
     const packed = packStandings(standingsAt(reading, before));
     const errors: unknown[] = [];
-    // The sample of the whole bus is the first of `samples`, so it is stored first, with the standings. If it came late,
-    // the history of the bus would have a gap. The history of a topic or subscriber has no gaps: if a sample is missing,
-    // the figures count as unchanged.
+    // The sample of the whole bus is the first of `samples`, so it is stored first, with the standings. If it came
+    // late, the history of the bus would have a gap. The history of a topic or subscriber has no gaps: if a sample is
+    // missing, the figures count as unchanged.
     for (const [partition, its] of Map.groupBy(samples, (sample) => partitions.ofSubject(sample)))
       try {
         for (const slice of slicesOf(its, SAMPLES_PER_CALL)) {

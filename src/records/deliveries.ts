@@ -43,8 +43,9 @@ interface DeliveryPage {
 }
 
 /**
- * Lists, finds, retries and buries batches. An accepted or dropped batch is deleted; the methods return its record in the
- * delivery log instead. With `clients` (tokens of subscribers), a method sees only the batches of these subscribers.
+ * Lists, finds, retries and buries batches. An accepted or dropped batch is deleted; the methods return its record in
+ * the delivery log instead. With `clients` (tokens of subscribers), a method sees only the batches of these
+ * subscribers.
  */
 export class Deliveries {
   readonly #partitions: Partitions;

@@ -59,8 +59,8 @@ export class RedisCluster {
 
   /**
    * Returns the connection to the master of a slot. If the master is unknown, begins to ask for the masters again, and
-   * throws. Also throws if the master hangs. Otherwise ioredis would keep each command until it has connected again, for
-   * up to five seconds.
+   * throws. Also throws if the master hangs. Otherwise ioredis would keep each command until it has connected again,
+   * for up to five seconds.
    */
   masterOf(slot: number): Redis {
     const address = this.addressOf(slot) ?? '';

@@ -12,7 +12,8 @@ export function isWrongType(error: unknown): boolean {
 
 /**
  * Thrown in place of an error WRONGTYPE of Redis, which does not name the key. `wrong` has what `wrongBusKeys` found.
- * If that is nothing, a key of one client, topic or batch must be the cause. To find it, Redis would have to be scanned.
+ * If that is nothing, a key of one client, topic or batch must be the cause. To find it, Redis would have to be
+ * scanned.
  */
 export class WrongType extends BusError {
   constructor(cause: unknown, wrong: readonly string[]) {

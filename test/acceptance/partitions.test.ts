@@ -10,8 +10,8 @@ import { PrintingProcess, root } from '../../harness/processes/command.ts';
 const FILES = ['test/acceptance/joins.ts', 'test/acceptance/on_two_webs_bus.test.ts'];
 
 /**
- * Tests that kill, which the fault scenario `outbox-kill` does, and those of how web processes are replaced and stopped,
- * which partitions do not change.
+ * Tests that kill, which the fault scenario `outbox-kill` does, and those of how web processes are replaced and
+ * stopped, which partitions do not change.
  */
 const LEFT_OUT = '--test-skip-pattern=killed|cannot be replaced|stops under load';
 

@@ -374,9 +374,9 @@ test('each batch more that is finished and handed out in a call takes eight comm
   // The first call does not count, because it begins the delivery log.
   for (const count of [1, 1, 3]) {
     const finished = grants.slice(0, count).map(({ worker, job }) => ({ worker, job }));
-    // Keeps the call from looking for slow deliveries, which takes a command. It looks only if the newest lease was given
-    // in an earlier quarter of a second. A second ahead of the clock, the number of a lease is taken for a sign that the
-    // clock was set back.
+    // Keeps the call from looking for slow deliveries, which takes a command. It looks only if the newest lease was
+    // given in an earlier quarter of a second. A second ahead of the clock, the number of a lease is taken for a sign
+    // that the clock was set back.
     await bus.store.redis.set('leases:last', ((await bus.nowMs()) + 900) * 1000);
     const before = await commands(bus.store);
     const next = await bus.acquire(

@@ -30,8 +30,8 @@ export function sceneStep<S, A extends unknown[]>(
 }
 
 /**
- * Returns the property that no steps of one of these `kinds`, up to `longest` of them, make a scene fail. `begin` resolves
- * with a new scene on an empty Redis. `counted` is called after each step.
+ * Returns the property that no steps of one of these `kinds`, up to `longest` of them, make a scene fail. `begin`
+ * resolves with a new scene on an empty Redis. `counted` is called after each step.
  */
 export function holdsInAnyOrder<S extends Scene>(
   begin: () => Promise<S>,

@@ -82,8 +82,8 @@ export function numberOption(call: Call, name: string): number | undefined {
 const SPAN = /^(\d+)([smhd])$/;
 const UNIT_MS: Readonly<Record<string, number>> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 /**
- * Returns an option as a duration (ms), or undefined if it is not given. The option is a span, such as `30s` or `1h`, or
- * a whole number of milliseconds. Throws UsageError for anything else.
+ * Returns an option as a duration (ms), or undefined if it is not given. The option is a span, such as `30s` or `1h`,
+ * or a whole number of milliseconds. Throws UsageError for anything else.
  */
 export function durationOption(call: Call, name: string): number | undefined {
   const text = textOption(call, name);

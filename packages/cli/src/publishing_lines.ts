@@ -21,8 +21,8 @@ const GROWTH = 1.1;
 const PUBLISH_TIMEOUT_MS = 120_000;
 
 /**
- * With two requests of PUBLISH_TIMEOUT_MS around it, less than the ten minutes for which a bus with the default settings
- * remembers a key.
+ * With two requests of PUBLISH_TIMEOUT_MS around it, less than the ten minutes for which a bus with the default
+ * settings remembers a key.
  */
 const UNSURE_MS = 240_000;
 
@@ -81,8 +81,8 @@ export class LinePublisher {
   /**
    * Makes one request. If it is refused for the client's rate until its time limit, makes it again, however long that
    * takes: at 50 events a second, the bus takes the next request 200 s after one of 10,000. If the time limit came
-   * during an attempt, the events may be stored, so each repeat has the same idempotency key. After UNSURE_MS without an
-   * answer to whether they are stored, throws, because the bus may soon forget the key.
+   * during an attempt, the events may be stored, so each repeat has the same idempotency key. After UNSURE_MS without
+   * an answer to whether they are stored, throws, because the bus may soon forget the key.
    */
   async #publish(topic: string, json: string): Promise<void> {
     const key = randomUUID();

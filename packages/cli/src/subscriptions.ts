@@ -94,9 +94,9 @@ export async function withoutPublisher(
 const HINT_TIMEOUT_MS = 2000;
 
 /**
- * Returns the same as `withoutPublisher`, as a hint: returns undefined if the bus does not answer. For example, it lists
- * no topics while a partition is away. The user is not told that this call is repeated, because the command goes on
- * without it.
+ * Returns the same as `withoutPublisher`, as a hint: returns undefined if the bus does not answer. For example, it
+ * lists no topics while a partition is away. The user is not told that this call is repeated, because the command goes
+ * on without it.
  */
 export function hintOnTopics(call: Call, topics: readonly string[]): Promise<string | undefined> {
   const bus = call.connect({ timeoutMs: HINT_TIMEOUT_MS, isQuiet: true });

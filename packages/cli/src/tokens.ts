@@ -35,8 +35,8 @@ export async function addToken(call: Call): Promise<void> {
 
 /**
  * Limits a client, and prints what it may do now. If the command line has no option for one of the two lists, this list
- * is sent again as it is. The API replaces both lists, and a list that is left out would permit any topic. Prints a note
- * on stderr of the subscriptions and joins that have ended.
+ * is sent again as it is. The API replaces both lists, and a list that is left out would permit any topic. Prints a
+ * note on stderr of the subscriptions and joins that have ended.
  */
 export async function limitToken(call: Call): Promise<void> {
   const [given = ''] = call.args;

@@ -54,8 +54,8 @@ export function topLines(report: BusReport, url: string, width: number): string[
 }
 
 /**
- * Says which figures are missing. While partition 0, which knows the clients, is away, the bus leaves out the figures of
- * all subscribers. Sums such as the queued events are then 0.
+ * Says which figures are missing. While partition 0, which knows the clients, is away, the bus leaves out the figures
+ * of all subscribers. Sums such as the queued events are then 0.
  */
 function missingText(away: readonly number[]): string {
   return `their figures${away.includes(0) ? ', and those of all subscribers,' : ''} are missing`;

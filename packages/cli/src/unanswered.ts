@@ -39,8 +39,8 @@ export function adviceIfUnreached(code: string, { url, from, meant }: Target): s
 }
 
 /**
- * Returns the same as `adviceIfUnreached`, for an error with which a command ended. `target` is called only if a call of
- * the bus caused the error.
+ * Returns the same as `adviceIfUnreached`, for an error with which a command ended. `target` is called only if a call
+ * of the bus caused the error.
  */
 export function adviceOnEnd(error: unknown, target: () => Target): string | undefined {
   for (let each = error; each instanceof Error; each = each.cause)

@@ -7,8 +7,8 @@ import type { Transport } from './transport.ts';
 /**
  * Maximum requests at a time. A request that waits before its next attempt does not count: otherwise, while a partition
  * of the bus is away, 16 of its topics would keep all other topics waiting until their time limit. But it counts if the
- * client is over its rate, or the bus has too much to do: with 2,000 topics, a client over its rate would otherwise make
- * 12,000 requests in 15 seconds that are refused, instead of 200.
+ * client is over its rate, or the bus has too much to do: with 2,000 topics, a client over its rate would otherwise
+ * make 12,000 requests in 15 seconds that are refused, instead of 200.
  */
 const MAX_REQUESTS = 16;
 const MAX_BUFFERED = { events: 10_000, characters: 16_777_216 };

@@ -46,9 +46,10 @@ export class DirtyMap {
    * event came meanwhile. If `handle` throws, the URL stays dirty, and `sweep` throws AggregateError at the end.
    * Returns the number of handled URLs.
    *
-   * Only one sweep runs at a time. All calls during a sweep share the next one, which begins after it, with the `handle`
-   * of the first of them. If two sweeps handled a URL at once, the slower one could store what it had read over the
-   * newer data that the other had stored. So `handle` must not await a sweep of the same map: it would wait for itself.
+   * Only one sweep runs at a time. All calls during a sweep share the next one, which begins after it, with the
+   * `handle` of the first of them. If two sweeps handled a URL at once, the slower one could store what it had read
+   * over the newer data that the other had stored. So `handle` must not await a sweep of the same map: it would wait
+   * for itself.
    */
   sweep(handle: (url: string) => Promise<void> | void): Promise<number> {
     this.#next ??= this.#sweepNext(handle);
@@ -113,8 +114,8 @@ export class MemoryDirtyStore implements DirtyStore {
 }
 
 // The version of a URL is Redis's time in microseconds, so no version is used twice. A counter for each URL would begin
-// at 1 again after the URL was removed. A slow sweep that had read the old version 1 could then remove the URL, although
-// it has become dirty again. The version is a whole number, because node-redis (5.12, with `RESP: 3`) reads
+// at 1 again after the URL was removed. A slow sweep that had read the old version 1 could then remove the URL,
+// although it has become dirty again. The version is a whole number, because node-redis (5.12, with `RESP: 3`) reads
 // 1796060446034.377 as 1796060446034.3772. `clean` would then find a newer version, and the URL would stay dirty.
 const MARK = `
 local time = redis.call('TIME')

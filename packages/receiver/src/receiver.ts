@@ -119,8 +119,8 @@ export class Deliveries {
   readonly #ignoredTopics = new Set([TEST_TOPIC]);
 
   /**
-   * Throws TypeError if there are no options, if one is unknown, if neither `uuid` nor `signingSecret` is given, or if a
-   * given value is malformed. Throws RangeError for a number that is not above 0.
+   * Throws TypeError if there are no options, if one is unknown, if neither `uuid` nor `signingSecret` is given, or if
+   * a given value is malformed. Throws RangeError for a number that is not above 0.
    */
   constructor(options: ReceiverOptions) {
     refuseWrong(options);

@@ -71,9 +71,9 @@ export class Bulks {
   }
 
   /**
-   * Begins a bulk operation for `owner` (a client's token, or ROOT_OWNER). At first it only counts the dead letters that
-   * match the filter. Returns false if the owner has an operation in the state `running`. Replaces an operation in any
-   * other state.
+   * Begins a bulk operation for `owner` (a client's token, or ROOT_OWNER). At first it only counts the dead letters
+   * that match the filter. Returns false if the owner has an operation in the state `running`. Replaces an operation in
+   * any other state.
    *
    * If the operation cannot begin in one partition, cancels it in all, and returns false or throws the error. Otherwise
    * it would retry or purge only a part of the dead letters.

@@ -1,5 +1,5 @@
-// These tests share another bus than on_one_bus.test.ts, so that both files run at the same time. The doctor comes last:
-// its last tests break the bus.
+// These tests share another bus than on_one_bus.test.ts, so that both files run at the same time. The doctor comes
+// last: its last tests break the bus.
 import './trigger_and_dead.ts';
 import './join.ts';
 import './ending.ts';

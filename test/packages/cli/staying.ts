@@ -2,8 +2,8 @@ import { Readable, Writable } from 'node:stream';
 import { until } from '../../../harness/until.ts';
 import { run } from '../../../packages/cli/src/run.ts';
 
-// Runs the commands that a Terminal sends, in one process. A command has ended when nothing is left of it that would keep
-// a process of its own from ending, such as a timer or a connection.
+// Runs the commands that a Terminal sends, in one process. A command has ended when nothing is left of it that would
+// keep a process of its own from ending, such as a timer or a connection.
 
 interface Typed {
   id: number;
