@@ -9,6 +9,7 @@ import './root/topics_and_audit.ts';
 import './others.ts';
 import './mistyped.ts';
 import './refused.ts';
+import './typed_again.ts';
 import './login.ts';
 import './overview.ts';
 import './wrong_clock.ts';
