@@ -78,13 +78,14 @@ export class Subscribers {
       token,
       series: seriesOf({ subscriber: token }),
     });
+    // An earlier call may have removed the subscriber, but only some of its dead letters. So they are purged even if
+    // the subscriber is gone. This comes before the calls of other partitions, which may be away: a removed join is in
+    // no list any more, so a caller that removes all joins of a client does not repeat this call.
+    await deadLetters.purgeAll(token, untilMs);
     await marks.refreshLeft(partition, topics);
     // Sends the events that a join has put into the outbox just before its removal. If an earlier call has removed the
     // subscriber (`found` is false), the topics of the join are unknown. Then the events for all partitions are sent.
     await flushTo(found ? homes : this.#partitions.all);
-    // An earlier call may have removed the subscriber, but only some of its dead letters. So they are purged even if
-    // the subscriber is gone.
-    await deadLetters.purgeAll(token, untilMs);
     if (!found) return false;
     let dropped = 0;
     for (;;) {

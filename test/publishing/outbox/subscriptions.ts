@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { assertPartitionsConsistent, nameIn } from '../../../harness/scripts/crossing.ts';
+import { buryAll, readDeadLetters } from '../../../harness/scripts/dead_letters.ts';
 import { DEFAULTS, subscribersIn } from '../../../harness/subscriptions.ts';
 import { StorageFull, StorageUnavailable } from '../../../src/errors.ts';
 import type { Partition } from '../../../src/store/partition.ts';
@@ -238,6 +239,19 @@ describe('a subscription to a topic that lives elsewhere', () => {
     for (const partition of bus.partitions.all)
       await new TopicMarks(bus.partitions).refresh(partition, [bus.topic]);
     await assertPartitionsConsistent(bus.partitions);
+  });
+
+  test('leaves no dead letters of a subscriber that left, though a partition is away to which it has events', async () => {
+    const token = bus.token(0);
+    const wanted = { topics: [bus.topic], callback: 'https://a.example/', uuid: 'u', max_events: 1 };
+    for (const each of [token, bus.token(1)]) await bus.subscriptions.subscribe(each, wanted);
+    await bus.publish('e1');
+    await buryAll(bus.homeOfTopic());
+    // As after a client was limited: its join is gone, and what the join has left is removed next.
+    await bus.homeOfTopic().run('remove_subscriber', { token, series: [] });
+    const away = outboxWith(() => Promise.reject(new StorageUnavailable(new Error('away'))));
+    await assert.rejects(subscribersIn(bus.partitions, away).remove(token), StorageUnavailable);
+    assert.deepEqual(await readDeadLetters(bus.homeOfTopic()), {});
   });
 
   for (const [failed, index] of [
