@@ -42,18 +42,18 @@ type Part = Bulk & { tokenIndex: number };
  */
 export function bulkJob({ partition, config, recorder, stopping, log }: BulkJobParts) {
   return lastingJob(async ({ job }, signal) => {
-    const [owner, id] = (job?.args ?? []) as string[];
-    const read = () => partOf(partition, String(owner), String(id));
+    const [owner = '', id = ''] = (job?.args ?? []) as string[];
+    const read = () => partOf(partition, owner, id);
     const endMs = clock.monotonicMs() + RUN_MS;
     try {
       for (let part = await read(); part; ) {
         if (part.state === 'running' && part.act === 'retry' && (await isShort(partition, config)))
-          return triedAgainIn(SHORT_MS);
+          return await waitForMemory(owner, id);
         let state: StepState = 'going';
         while (state === 'going') {
           if (signal.aborted || stopping.aborted || clock.monotonicMs() >= endMs)
             return triedAgainIn(REST_MS);
-          state = await step(String(owner), part);
+          state = await step(owner, part);
         }
         // Read the progress in Redis, unless the bulk operation is over. If `state` is `next`, the dead letters of the
         // next subscriber follow. If it is `lost`, the script call has changed nothing: another worker has finished
@@ -61,11 +61,17 @@ export function bulkJob({ partition, config, recorder, stopping, log }: BulkJobP
         part = state === 'over' ? undefined : await read();
       }
     } catch (error) {
-      if (error instanceof StorageFull) return triedAgainIn(SHORT_MS);
+      if (error instanceof StorageFull) return waitForMemory(owner, id);
       throw error;
     }
     return DONE;
   }, log);
+
+  /** Memory can be short for days, and the operation must not expire meanwhile. */
+  async function waitForMemory(owner: string, id: string) {
+    await partition.run('keep_bulk', { owner, id });
+    return triedAgainIn(SHORT_MS);
+  }
 
   async function step(owner: string, { id, act, state, tokenIndex, tokens }: Part): Promise<StepState> {
     const asked = { owner, id, listIndex: tokenIndex, token: tokens?.[tokenIndex] };

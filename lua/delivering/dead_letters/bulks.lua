@@ -11,7 +11,8 @@ local calls = include('store/calls')
 local merging = include('records/merging')
 local bulks = {}
 
--- Redis deletes the record of a bulk operation on dead letters this long after its last change.
+-- Redis deletes the record of a bulk operation on dead letters this long after its last change, or after its job has
+-- last waited for memory.
 local EXPIRY_MS = 86400 * 1000
 
 local FIELDS = {

@@ -174,6 +174,10 @@ export const deliveringContracts = {
     arguments: { owner: 'text', id: 'text' },
     reply: 'flag',
   },
+  keep_bulk: {
+    arguments: { owner: 'text', id: 'text' },
+    reply: 'flag',
+  },
   count_bulk: {
     arguments: bulkStep,
     reply: bulkState,

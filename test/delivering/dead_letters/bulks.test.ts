@@ -120,6 +120,20 @@ describe('a bulk', () => {
     assert.equal(await queued('alice'), 250);
   });
 
+  test('is kept while it waits for memory', async () => {
+    await deaths('alice', 'a', 3);
+    const { redis: commands, keys } = redis.store;
+    await bulks().begin(ROOT_OWNER, 'retry', { tokens: undefined });
+    await work(5);
+    await bulks().confirm(ROOT_OWNER, (await bulks().find(ROOT_OWNER))?.id ?? '');
+    await commands.pexpire(keys.bulk(ROOT_OWNER), 60_000);
+    await commands.config('SET', 'maxmemory', 1);
+    await work(1).finally(() => commands.config('SET', 'maxmemory', 0));
+    assert.ok((await commands.pttl(keys.bulk(ROOT_OWNER))) > 80_000_000, 'it is there for another day');
+    await work(5);
+    assert.deepEqual([(await bulks().find(ROOT_OWNER))?.done, await dead()], [3, []]);
+  });
+
   test('that fails is logged without the token of its client, which can be a credential', async () => {
     await redis.store.redis.set(redis.store.keys.bulk('shop--0123456789abcdef'), 'no hash');
     const { signal } = new AbortController();
