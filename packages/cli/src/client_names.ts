@@ -1,4 +1,5 @@
 import {
+  BadQueryError,
   type Calls,
   ClientNotFoundError,
   JoinNotFoundError,
@@ -63,7 +64,10 @@ export async function listedByTokenOrName<Entry>(
   given: string | undefined,
   list: (token: string | undefined) => Promise<Entry[]>,
 ): Promise<Entry[]> {
-  const entries = await list(given);
+  const entries = await list(given).catch((error: RoutemasterError) => {
+    const isMissing = error instanceof BadQueryError && error.members.field === 'subscriber' && !given;
+    throw isMissing ? new Failure(error.code, 'say whose join it is: give --subscriber TOKEN') : error;
+  });
   if (entries.length > 0 || given === undefined) return entries;
   const meant = await ifListed(bus, given);
   if (meant?.advice !== undefined) call.note(meant.advice);

@@ -1,3 +1,4 @@
+import { readFile, stat } from 'node:fs/promises';
 import type { Bus } from './bus.ts';
 
 export interface Option {
@@ -79,6 +80,19 @@ export function numberOption(call: Call, name: string): number | undefined {
   return Number(text);
 }
 
+/** Resolves with the size of a file that the user named. Throws Failure for a directory: Node would not say which. */
+export async function sizeOfGiven(path: string): Promise<number> {
+  const found = await stat(path);
+  if (found.isDirectory()) throw new Failure('EISDIR', `${path} is a directory; give a file`);
+  return found.size;
+}
+
+/** Resolves with the bytes of a file that the user named. */
+export async function readGiven(path: string): Promise<Buffer> {
+  await sizeOfGiven(path);
+  return readFile(path);
+}
+
 const SPAN = /^(\d+)([smhd])$/;
 const UNIT_MS: Readonly<Record<string, number>> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 /**
@@ -146,7 +160,7 @@ export async function newest<Entry>(
   list: (page: { limit: number }) => AsyncIterable<Entry>,
 ): Promise<Entry[]> {
   const count = numberOption(call, 'limit') ?? LISTED;
-  if (count === 0) throw new UsageError('--limit must be at least 1');
+  if (count === 0) throw new UsageError('--limit must be at least 1, not 0');
   const entries: Entry[] = [];
   for await (const entry of list({ limit: Math.min(count + 1, MAX_PER_PAGE) })) {
     if (entries.length === count) {

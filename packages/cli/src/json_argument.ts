@@ -1,6 +1,5 @@
-import { readFile } from 'node:fs/promises';
 import { buffer } from 'node:stream/consumers';
-import { type Call, UsageError } from './command.ts';
+import { type Call, readGiven, UsageError } from './command.ts';
 
 /**
  * Resolves with the JSON text that `given` stands for: itself, or `@FILE` for a file, or `-` for stdin. Throws
@@ -9,7 +8,8 @@ import { type Call, UsageError } from './command.ts';
 export async function jsonArgument(call: Call, name: string, given: string): Promise<string> {
   const isFile = given.startsWith('@');
   const bytes =
-    given === '-' ? await buffer(call.streams.stdin) : isFile ? await readFile(given.slice(1)) : undefined;
+    given === '-' ? await buffer(call.streams.stdin) : isFile ? await readGiven(given.slice(1)) : undefined;
+  if ((bytes ?? given).length === 0) throw new UsageError(`${name} is empty; give JSON`);
   try {
     const json = bytes ? new TextDecoder('utf-8', { fatal: true }).decode(bytes) : given;
     JSON.parse(json);

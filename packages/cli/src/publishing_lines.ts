@@ -1,10 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import { stat } from 'node:fs/promises';
 import { addAbortSignal } from 'node:stream';
 import { ProblemError, RoutemasterError, TimeLimitError } from '@routemaster/client';
 import type { Bus } from './bus.ts';
-import { type Call, Failure } from './command.ts';
+import { type Call, Failure, sizeOfGiven } from './command.ts';
 import { type Chunk, chunksOf, MAX_LINES } from './event_lines.ts';
 import { sayIfRepeated } from './patience.ts';
 import { Progress } from './progress.ts';
@@ -120,7 +119,7 @@ export async function publishLines(call: Call, file: string): Promise<void> {
   const bus = call.connect({ timeoutMs: PUBLISH_TIMEOUT_MS, isQuiet: true });
   bus.outlastsRates = true;
   const isStdin = file === '-';
-  const progress = new Progress(call, isStdin ? undefined : (await stat(file)).size);
+  const progress = new Progress(call, isStdin ? undefined : await sizeOfGiven(file));
   const note = (line: string) => {
     progress.clear();
     call.note(line);

@@ -95,6 +95,11 @@ function parse(command: Command, args: readonly string[]) {
  * Node's error text.
  */
 function reasonOf(message: string, names: readonly string[]): string {
+  const [, fault] = /^Option '.*' argument (missing|is ambiguous)/.exec(message) ?? [];
+  // Of a short option that is ambiguous, Node's text has the long name further on.
+  const [name] = /--[\w-]+/.exec(message) ?? [];
+  if (fault === 'missing') return `${name} needs a value`;
+  if (fault !== undefined) return `${name} needs a value; if it begins with a dash, write ${name}=-…`;
   const [, given] = /^Unknown option '([^']+)'/.exec(message) ?? [];
   if (given === undefined) return message.replaceAll('\n', ' ');
   const near = nearest(

@@ -45,22 +45,39 @@ export function targetOf({ bus: named, token, secret, env, folder }: TargetOptio
 }
 
 function entryOf(name: string, env: NodeJS.ProcessEnv, folder: string): BusEntry {
-  const entry = entriesFor(env, folder).get(name);
+  const path = pathFor(env, folder);
+  if (path === undefined)
+    throw new Failure(
+      'no_configuration',
+      `there is no .rtmrc, here or in the home directory, to say what @${name} is`,
+    );
+  const entries = entriesIn(path);
+  const entry = entries.get(name);
   if (entry?.bus === undefined) {
-    throw new Failure('no_configuration', `No configuration for bus '${name}' found in .rtmrc`);
+    const names = [...entries].filter(([, { bus }]) => bus !== undefined).map(([each]) => `@${each}`);
+    const has = names.length === 0 ? 'no bus at all' : names.join(', ');
+    throw new Failure(
+      'no_configuration',
+      `No configuration for bus '${name}' found in .rtmrc, which has ${has}`,
+    );
   }
   return entry;
 }
 
-function entriesFor(env: NodeJS.ProcessEnv, folder: string): Map<string, BusEntry> {
-  const path = [folder, env.HOME ?? homedir()].map((each) => join(each, '.rtmrc')).find(existsSync);
-  return path === undefined ? new Map() : readRtmrc(readFileSync(path, 'utf8'));
+/** Returns the path of the `.rtmrc` that is used, or undefined if there is none. */
+function pathFor(env: NodeJS.ProcessEnv, folder: string): string | undefined {
+  return [folder, env.HOME ?? homedir()].map((each) => join(each, '.rtmrc')).find(existsSync);
+}
+
+function entriesIn(path: string): Map<string, BusEntry> {
+  return readRtmrc(readFileSync(path, 'utf8'));
 }
 
 /** Returns true if `.rtmrc` has a bus of this name. Only a hint needs this, so a file that cannot be read has none. */
 function isEntry(name: string, env: NodeJS.ProcessEnv, folder: string): boolean {
   try {
-    return entriesFor(env, folder).get(name)?.bus !== undefined;
+    const path = pathFor(env, folder);
+    return path !== undefined && entriesIn(path).get(name)?.bus !== undefined;
   } catch {
     return false;
   }
@@ -83,6 +100,8 @@ function urlOf(bus: string, from: string): string {
   if (extra !== '') throw new UsageError(`${from} must be the address of the bus alone: leave out ${extra}`);
   if (LOOPBACK.test(url.hostname)) return text;
   if (isUrl && url.protocol === 'http:')
-    throw new UsageError('plain http is only for a bus on this machine: write https:// before the host');
+    throw new UsageError(
+      `plain http is only for a bus on this machine, not ${url.host}: write https:// before the host`,
+    );
   return text.replace(/^http:/, 'https:');
 }

@@ -39,14 +39,18 @@ export function adviceIfUnreached(code: string, { url, from, meant }: Target): s
 }
 
 /**
- * Returns the same as `adviceIfUnreached`, for an error with which a command ended. `target` is called only if a call
- * of the bus caused the error.
+ * Returns the same as `adviceIfUnreached`, for an error with which a command ended; where another attempt would not help
+ * either, as with a certificate that is not trusted, the advice is to run `rtm doctor`. `target` is called only if a
+ * call of the bus caused the error.
  */
 export function adviceOnEnd(error: unknown, target: () => Target): string | undefined {
   for (let each = error; each instanceof Error; each = each.cause)
-    if (each instanceof ConnectionError) return adviceIfUnreached(causeOf(each).code, target());
+    if (each instanceof ConnectionError)
+      return adviceIfUnreached(causeOf(each).code, target()) ?? (each.isTransient ? undefined : DOCTOR);
   return undefined;
 }
+
+const DOCTOR = 'rtm doctor says what to do';
 
 export const NO_TLS = 'what answers there does not speak TLS, but perhaps plain http';
 

@@ -1,7 +1,6 @@
-import { readFile } from 'node:fs/promises';
 import { buffer } from 'node:stream/consumers';
 import { createReceiver } from '@routemaster/receiver';
-import { type Call, Failure, textOption, UsageError } from './command.ts';
+import { type Call, Failure, readGiven, textOption, UsageError } from './command.ts';
 
 /** Checks the signature of a delivery, as a receiver would. Prints that the delivery is genuine, or throws Failure. */
 export async function verify(call: Call): Promise<void> {
@@ -10,8 +9,8 @@ export async function verify(call: Call): Promise<void> {
     throw new UsageError('--secret, --headers and --body are needed');
   }
   refuseMalformed(secret);
-  const headers = headersOf(await readFile(headersFile, 'utf8'));
-  const body = bodyFile === '-' ? await buffer(call.streams.stdin) : await readFile(bodyFile);
+  const headers = headersOf((await readGiven(headersFile)).toString());
+  const body = bodyFile === '-' ? await buffer(call.streams.stdin) : await readGiven(bodyFile);
   const refusal = await refusalOf(secret, headers, body);
   if (refusal === undefined) return call.print({ genuine: true }, ['the delivery is genuine']);
   const isOld = (await refusalOf(secret, headers, body, Number.POSITIVE_INFINITY)) === undefined;

@@ -56,7 +56,7 @@ test('audit says what a wrong filter should be', async () => {
     ],
     ['--since 2026-13-01', /^bad_usage: --since must be a date /, 1],
     ['--since 99999d', /^bad_usage: --since must be a date /, 1],
-    ['--limit 0', /^bad_usage: --limit must be at least 1\n/, 1],
+    ['--limit 0', /^bad_usage: --limit must be at least 1, not 0\n/, 1],
     ['--action foo', /^bad_query: action must be one of client\.create, /, 2],
   ] as const) {
     const { stdout, stderr, status } = await terminal.rtm(`audit ${filter} ${asRoot()}`);
@@ -151,8 +151,10 @@ test('delivery and dead list those of one join', async (t) => {
     'second',
   ]);
   assert.deepEqual(await joinsIn(`dead list --join first ${own}`), []);
-  const whose = await terminal.rtm(`delivery list --join first ${asRoot()}`);
-  assert.match(whose.stderr, /^bad_query: subscriber is missing: say whose join it is/);
+  for (const list of ['delivery', 'dead']) {
+    const { stderr } = await terminal.rtm(`${list} list --join first ${asRoot()}`);
+    assert.equal(stderr, 'bad_query: say whose join it is: give --subscriber TOKEN\n');
+  }
   await Promise.all(['first', 'second'].map((name) => publisher.call('DELETE', `/joins/${name}`)));
 });
 

@@ -204,7 +204,10 @@ test('doctor finds a certificate that is not trusted, and plain http where https
     (await terminal.rtm(`doctor ${atPlain}`)).stdout,
     new RegExp(`^BAD +tls +no TLS connection: ${why}\n +Try http://.*\nBAD +connection .* answer: ${why}\n`),
   );
-  assert.equal((await terminal.rtm(`topic list ${atPlain}`)).stderr, `no_connection: no answer: ${why}\n`);
+  assert.equal(
+    (await terminal.rtm(`topic list ${atPlain}`)).stderr,
+    `no_connection: no answer: ${why}; rtm doctor says what to do\n`,
+  );
 });
 
 test('doctor and the other commands say that a port is not for HTTP', async () => {
@@ -215,7 +218,7 @@ test('doctor and the other commands say that a port is not for HTTP', async () =
     `BAD  connection   http://localhost:1 does not answer: ${why}\n${' '.repeat(18)}Check the port of --bus.\n`,
   );
   const { stderr } = await terminal.rtm('topic list -b localhost:1 -t x');
-  assert.equal(stderr, `no_connection: no answer: ${why}\n`);
+  assert.equal(stderr, `no_connection: no answer: ${why}; rtm doctor says what to do\n`);
 });
 
 test('doctor takes a client for a client in compatibility mode too, and root is told what pub takes', async (t) => {

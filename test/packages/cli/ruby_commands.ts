@@ -113,7 +113,7 @@ test('@NAME is looked up in .rtmrc', async () => {
   });
   assert.deepEqual(await terminal.rtm('token list -b @other'), {
     stdout: '',
-    stderr: "no_configuration: No configuration for bus 'other' found in .rtmrc\n",
+    stderr: "no_configuration: No configuration for bus 'other' found in .rtmrc, which has @local, @mine\n",
     status: 2,
   });
   const ofWindows = `\uFEFF${rtmrc.replace('# our buses\n', '').replaceAll('\n', '\r\n')}`;
@@ -200,8 +200,13 @@ test('wrong usage ends with 1, and says how it is right', async () => {
     ['top --onec', /^bad_usage: There is no option --onec; did you mean --once\?\n/],
     ['token list --bsu localhost', /^bad_usage: There is no option --bsu; did you mean --bus\?\n/],
     ['token list -x', /^bad_usage: There is no option -x\n/],
-    ['token list --bus --json', /^bad_usage: Option '--bus' argument is ambiguous\. Did you forget to /],
-    ['token list -t -key', /^bad_usage: .* argument starting with a dash use '--token=-XYZ'/],
+    [
+      'token list --bus --json',
+      /^bad_usage: --bus needs a value; if it begins with a dash, write --bus=-…\n/,
+    ],
+    ['token list -t -key', /^bad_usage: --token needs a value; if it .*, write --token=-…\n/],
+    ['token list -b', /^bad_usage: --bus needs a value\n/],
+    ['pub noop orders https://a.example.com/ --data=', /^bad_usage: --data is empty; give JSON\n/],
     [
       'listen orders --forward-to localhost -b localhost -t x',
       /^bad_usage: --forward-to must be a URL, .*, not localhost\n/,
@@ -210,11 +215,11 @@ test('wrong usage ends with 1, and says how it is right', async () => {
     ['token list -b localhost', /^bad_usage: No token given: .*, or --bus @NAME of \.rtmrc\n/],
     [
       'token list -b http://bus.example.com -t x',
-      /^bad_usage: plain http is only for a bus on this machine: write https:/,
+      /^bad_usage: plain http is only for a bus on this machine, not bus.example.com: write https:/,
     ],
     [
       'token list -b HTTP://bus.example.com -t x',
-      /^bad_usage: plain http is only for a bus on this machine: write https:/,
+      /^bad_usage: plain http is only for a bus on this machine, not bus.example.com: write https:/,
     ],
     [
       'token list -b ftp://bus.example.com -t x',

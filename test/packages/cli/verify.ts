@@ -38,5 +38,7 @@ test('verify says whether a delivery is genuine, and what is wrong', async () =>
     status: 1,
   });
   const missing = await terminal.rtm(`verify --secret ${'Zm9v'.repeat(8)} --headers missing --body body`);
-  assert.match(missing.stderr, /^ENOENT: no such file or directory, open .*missing'\n$/);
+  assert.match(missing.stderr, /^ENOENT: no such file or directory, stat .*missing'\n$/);
+  const folder = await terminal.rtm(`verify --secret ${'Zm9v'.repeat(8)} --headers / --body body`);
+  assert.equal(folder.stderr, 'EISDIR: / is a directory; give a file\n');
 });
