@@ -5,8 +5,8 @@ import type { EventDialect } from '../routing/dialect.ts';
 import { canParseUrl } from '../urls.ts';
 import { EVENT_TYPES, type Event, type EventType, eventText, type TimedEvent, timedEvent } from './event.ts';
 
-/** If an event has an unknown field, the error message shows up to MAX_NAME_SHOWN characters of the field's name. */
-const MAX_NAME_SHOWN = 100;
+/** Maximum characters of an unknown field's name, or of a wrong value, that an error message shows. */
+const MAX_SHOWN = 100;
 export const MAX_DATA_DEPTH = 64;
 /** The fields of an event that a publisher may send. */
 export const FIELDS: ReadonlySet<string> = new Set(['id', 'type', 'url', 'timestamp', 'data', 'at', 'delay']);
@@ -91,7 +91,8 @@ export function readContent(value: unknown, limits: EventLimits, fields: Readonl
   }
   if (!limits.ignoresUnknownFields) refuseUnknownFields(value, fields);
   const { type, url, data } = value as Record<string, unknown>;
-  if (!TYPES.has(type)) throw new BadEvent('type', `type must be one of ${EVENT_TYPES.join(', ')}`);
+  if (!TYPES.has(type))
+    throw new BadEvent('type', `type must be one of ${EVENT_TYPES.join(', ')}${butIs(type)}`);
   return {
     type: type as EventType,
     url: readUrl(url, limits.maxUrlLength),
@@ -102,9 +103,21 @@ export function readContent(value: unknown, limits: EventLimits, fields: Readonl
 function refuseUnknownFields(value: object, fields: ReadonlySet<string>): void {
   for (const name in value) {
     if (fields.has(name)) continue;
-    const field = name.slice(0, MAX_NAME_SHOWN);
+    const field = name.slice(0, MAX_SHOWN);
     throw new BadEvent(field, `unknown field ${JSON.stringify(field)}; use ${[...fields].join(', ')}`);
   }
+}
+
+/**
+ * Returns the end of an error message about a value: `, not "created"`. A publisher that sends many events may log no
+ * more than this message. Returns an empty text if there is no value.
+ */
+function butIs(value: unknown): string {
+  if (value === undefined) return '';
+  if (Array.isArray(value)) return ', not an array';
+  if (typeof value === 'object' && value !== null && !JSON.isRawJSON(value)) return ', not an object';
+  if (typeof value !== 'string' || value.length <= MAX_SHOWN) return `, not ${JSON.stringify(value)}`;
+  return `, not ${JSON.stringify(`${value.slice(0, MAX_SHOWN)}…`)}`;
 }
 
 function readId(id: unknown): string {
@@ -114,22 +127,29 @@ function readId(id: unknown): string {
 }
 
 function readUrl(url: unknown, maxLength: number): string {
-  if (typeof url !== 'string') throw new BadEvent('url', 'url must be a string');
+  if (typeof url !== 'string') throw new BadEvent('url', `url must be a string${butIs(url)}`);
   if (url.length > maxLength) throw new BadEvent('url', `url must have at most ${maxLength} characters`);
-  if (!HTTPS_URL.test(url) || !canParseUrl(url)) throw new BadEvent('url', 'url must be an https:// URL');
+  if (!HTTPS_URL.test(url) || !canParseUrl(url))
+    throw new BadEvent('url', `url must be an https:// URL${butIs(url)}`);
   return url;
 }
 
 function readTimestamp(timestamp: unknown): number | undefined {
   if (timestamp === undefined || timestamp === null) return undefined;
   if (Number.isSafeInteger(timestamp)) return timestamp as number;
-  throw new BadEvent('timestamp', 'timestamp must be a whole number of milliseconds since 1970');
+  throw new BadEvent(
+    'timestamp',
+    `timestamp must be a whole number of milliseconds since 1970${butIs(timestamp)}`,
+  );
 }
 
 function readStrictly(value: unknown): number | undefined {
   const timestamp = readTimestamp(value);
   if (timestamp !== undefined && timestamp >= SECONDS.min && timestamp < SECONDS.max)
-    throw new BadEvent('timestamp', 'timestamp looks like seconds; send milliseconds since 1970');
+    throw new BadEvent(
+      'timestamp',
+      `timestamp ${timestamp} looks like seconds; send milliseconds since 1970`,
+    );
   return timestamp;
 }
 
@@ -143,15 +163,15 @@ function readDue(at: unknown, delay: unknown): { at: number } | { delay: number 
     throw new BadEvent('delay', 'an event has either at or delay, not both');
   if (at !== undefined) {
     if (!Number.isSafeInteger(at))
-      throw new BadEvent('at', 'at must be a whole number of milliseconds since 1970');
+      throw new BadEvent('at', `at must be a whole number of milliseconds since 1970${butIs(at)}`);
     if ((at as number) < MIN_AT_MS)
-      throw new BadEvent('at', 'at looks like seconds; send milliseconds since 1970');
+      throw new BadEvent('at', `at ${at} looks like seconds; send milliseconds since 1970`);
     return { at: at as number };
   }
   if (!Number.isInteger(delay) || (delay as number) < 0 || (delay as number) > MAX_DELAY_MS)
     throw new BadEvent(
       'delay',
-      `delay must be a whole number of milliseconds from 0 to ${MAX_DELAY_MS}, a year`,
+      `delay must be a whole number of milliseconds from 0 to ${MAX_DELAY_MS}, a year${butIs(delay)}`,
     );
   return delay === 0 ? undefined : { delay: delay as number };
 }

@@ -95,7 +95,10 @@ test('events are stored in the order of the calls, and each has its own outcome'
   );
   for (const [n, error] of refused)
     assert.ok(error instanceof (n === 50 ? BadBodyError : BadEventError), `${n}: ${error}`);
-  assert.match(String(refused[1]?.[1]), /^BadEventError: url must be an https:\/\/ URL$/);
+  assert.match(
+    String(refused[1]?.[1]),
+    /^BadEventError: url must be an https:\/\/ URL, not "http:\/\/shop.example.com"$/,
+  );
   const good = urls(300).filter((_, n) => !(n in bad));
   await until(() => receiver.events.length >= good.length);
   assert.deepEqual(receiver.urls, good);

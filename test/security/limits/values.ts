@@ -54,7 +54,10 @@ describe('a host whose name takes long to read', () => {
   test('is refused in an event and in a callback', async () => {
     const event = JSON.stringify({ type: 'noop', url: slow });
     const published = problemIn(await api.call('POST', '/topics/slow', { as: 'slow', body: event }));
-    assert.deepEqual([published.status, published.detail], [400, 'url must be an https:// URL']);
+    assert.deepEqual(
+      [published.status, published.detail],
+      [400, `url must be an https:// URL, not "${slow}"`],
+    );
     const body = JSON.stringify({ topics: ['slow'], callback: slow });
     const subscribed = problemIn(await api.call('POST', '/subscription', { as: 'slow', body }));
     assert.deepEqual([subscribed.status, subscribed.field], [400, 'callback']);
