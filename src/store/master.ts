@@ -46,14 +46,13 @@ const MISTAKES = [TypeError, RangeError, ReferenceError, SyntaxError];
 interface ConnectionState {
   /** How many times the connection has become ready. If this number grows, Redis may have failed and lost data. */
   count: number;
-  /** The error with which Redis refused the user or password, if that was the last error of the connection. */
+  /**
+   * The error reply of Redis for which the connection was closed: it refused the user or password, or is a replica
+   * (READONLY). Undefined if the connection is ready, or has failed for another reason since.
+   */
   refusal: Error | undefined;
 }
 
-/**
- * For each connection of a `Master`: how many times it has become ready, and with which error Redis refused its user or
- * password, if it did.
- */
 const states = new WeakMap<Redis, ConnectionState>();
 
 /** The Redis that has a key: on a cluster, the present master of the key's slot. */
@@ -96,7 +95,7 @@ export class Master {
     return connection instanceof RedisCluster ? connection.connections : stateOf(connection).count;
   }
 
-  /** The error with which Redis refuses the user or password. Undefined if it does not. */
+  /** The error reply of Redis for which there is no connection. Undefined if there is one, or if no reply says why. */
   get #refusal(): Error | undefined {
     const connection = this.#connection;
     return connection instanceof RedisCluster
@@ -145,19 +144,29 @@ export class Master {
     }
   }
 
+  /**
+   * After an error READONLY, ioredis closes the connection and makes a new one (`reconnectOnError`). Notes the error, so
+   * that calls that fail meanwhile do not say that Redis is away.
+   */
+  #noteReplica(error: Error): void {
+    if (this.#connection instanceof RedisCluster || firstWord(error) !== 'READONLY') return;
+    stateOf(this.#connection).refusal = error;
+  }
+
   #ownError(error: unknown): unknown {
     const unavailable = (cause: unknown, what = 'is away') =>
       new StorageUnavailable(cause, `${this.name} ${what}`, this.address ?? this.name);
     if (error instanceof StorageUnavailable || MISTAKES.some((each) => error instanceof each)) return error;
     if (!(error instanceof ReplyError)) {
       const refusal = this.#refusal;
-      return refusal
-        ? unavailable(withoutCommand(refusal), `refuses the user or password (${firstWord(refusal)})`)
-        : unavailable(error);
+      if (!refusal) return unavailable(error);
+      const what = isRefusal(refusal) ? 'the user or password' : 'commands';
+      return unavailable(withoutCommand(refusal), `refuses ${what} (${firstWord(refusal)})`);
     }
     const { message } = withoutCommand(error as Error);
     if (isForbidden(error)) return this.forbids(error);
     const word = NO_MASTER.test(message) ? 'READONLY' : firstWord(error as Error);
+    this.#noteReplica(error as Error);
     if (word === 'OOM') return new StorageFull(error, this.address);
     return PASSING_WORDS.has(word) ? unavailable(error, `refuses commands (${word})`) : error;
   }

@@ -176,6 +176,9 @@ test('READONLY of a master that became a replica leads to a new connection, and 
   const before = store.connections;
   const beat = () => store.command((commands) => commands.incr('a'));
   await assert.rejects(beat(), StorageUnavailable);
+  // The connection is closed now, and this reading fails with it.
+  const reading = store.command((commands) => commands.get('a'));
+  await assert.rejects(reading, /^StorageUnavailable: Redis refuses commands \(READONLY\)/);
   await until(() => store.connections > before, { what: 'it connects again' });
   await callRedis(redis.url, 'REPLICAOF', 'NO', 'ONE');
   await until(() => beat().catch(() => 0));
