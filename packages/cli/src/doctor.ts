@@ -169,7 +169,8 @@ function failureFinding(check: string, error: unknown): Finding {
   const failure = error instanceof TimeLimitError ? (error.cause ?? error) : error;
   if (!(failure instanceof RoutemasterError)) throw error;
   const { code, message } = failure;
-  const advice = DATA_LOST.test(message) ? RESTORE : ADVICE[code];
+  const { word = '' } = refusalIn(message) ?? {};
+  const advice = DATA_LOST.test(message) ? RESTORE : (ADVICE_ON_REFUSAL[word] ?? ADVICE[code]);
   return bad(code === 'unauthenticated' ? 'credentials' : check, `${code}: ${message}`, advice);
 }
 
@@ -238,7 +239,7 @@ async function* topicsFindings(
 /** Time within which the bus must say once that Redis takes writes. A failover may take a moment. */
 const WRITES_TIMEOUT_MS = 2000;
 
-/** A Redis that refuses writes, as the bus names it, such as `partition 2`, and the word of its error. */
+/** A Redis that refuses commands, as the bus names it, such as `partition 2`, and the word of its error. */
 interface Refusal {
   redis: string;
   word: string;
@@ -255,9 +256,15 @@ async function refusalOfWrites(call: Call): Promise<Refusal | undefined> {
   } catch (error) {
     const failure = error instanceof TimeLimitError ? (error.cause ?? error) : error;
     if (!(failure instanceof RoutemasterError)) throw error;
-    const [, redis = '', word = ''] = /(\w+(?: \d+)?) refuses commands \((\w+)\)/.exec(failure.message) ?? [];
-    return word === '' ? undefined : { redis, word };
+    return refusalIn(failure.message);
   }
+}
+
+/** Returns the refusal of which a message of the bus tells, such as `Redis refuses commands (MISCONF)`. */
+function refusalIn(message: string): Refusal | undefined {
+  const [, redis, word] =
+    /(\w+(?: \d+)?) refuses (?:commands|the user or password) \((\w+)\)/.exec(message) ?? [];
+  return redis === undefined || word === undefined ? undefined : { redis, word };
 }
 
 function writesFinding({ redis, word }: Refusal): Finding {
@@ -269,6 +276,9 @@ const ADVICE_ON_REFUSAL: Readonly<Record<string, string>> = {
   NOREPLICAS: 'Too few replicas follow Redis: start them, or lower its min-replicas-to-write.',
   MISCONF: 'Redis cannot save to its disk: make room there. Its log says more.',
   READONLY: 'The bus calls a replica: correct ROUTEMASTER_REDIS_URL, or promote it.',
+  NOAUTH: 'Redis wants a password: write it into ROUTEMASTER_REDIS_URL.',
+  WRONGPASS: 'Correct the user and password in ROUTEMASTER_REDIS_URL, or those of Redis.',
+  NOPERM: 'The ACL of Redis forbids a command: the log of the bus names it. docs/operating.md has the ACL.',
 };
 
 function workersFinding(figures: Figures, takesWrites: boolean): Finding {

@@ -169,6 +169,25 @@ test('doctor does not take lost data for a Redis that will be back', async (t) =
   assert.equal(status, 2);
 });
 
+test('doctor says what to do if Redis refuses what doctor needs', async (t) => {
+  for (const [detail, advice] of [
+    ['Redis refuses commands (READONLY). Nothing was changed', 'The bus calls a replica: correct'],
+    ['Redis refuses the user or password (WRONGPASS). Nothing was changed', 'Correct the user and password'],
+    ['Redis refuses the user or password (NOAUTH). Nothing was changed', 'Redis wants a password'],
+    ['partition 2 refuses commands (NOPERM). Nothing was changed', 'The ACL of Redis forbids a command'],
+  ] as const) {
+    const port = await serving(t, ({ url }, response) => {
+      if (url === '/health') return void response.end('{}');
+      // A bus answers 503, which rtm would try again for ten seconds.
+      response.writeHead(501, { 'content-type': 'application/problem+json' });
+      response.end(JSON.stringify({ code: 'storage_unavailable', detail }));
+    });
+    const { stdout, status } = await terminal.rtm(`doctor -b 127.0.0.1:${port} -t ${ROOT_KEY}`);
+    assert.ok(stdout.includes(`storage_unavailable: ${detail}\n                  ${advice}`), stdout);
+    assert.equal(status, 2);
+  }
+});
+
 test('doctor says which partitions are away, although all calls but /metrics fail', async (t) => {
   const port = await inTrouble(t, 'partition_up{partition="3"} 0', /^\/(pulse|jobs|subscriptions)/);
   const { stdout, stderr, status } = await terminal.rtm(`doctor -b 127.0.0.1:${port} -t ${ROOT_KEY}`);
