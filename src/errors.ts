@@ -133,6 +133,9 @@ export class StorageLost extends StorageUnavailable {
   }
 }
 
+/** What to do about StorageForbidden. If a script calls the command, the error of Redis 7.0 does not name it. */
+export const ACL_ADVICE = 'its command ACL LOG names the command, and docs/operating.md has the ACL';
+
 /**
  * Thrown if the ACL of Redis does not let the bus run a command. Redis may have applied a part of the call. The bus
  * tries again, as it does while Redis is away, because an operator can give the permission back.

@@ -70,6 +70,7 @@ const ADVICE_ON_REFUSAL: Readonly<Record<string, string>> = {
   NOREPLICAS: 'Too few replicas follow it: start them, or lower its min-replicas-to-write.',
   MISCONF: 'It cannot save to its disk: make room there. Its log says more.',
   READONLY: 'It is a replica: call its master, or promote it.',
+  NOPERM: 'Its ACL forbids a command that the bus needs. ACL LOG names it; docs/operating.md has the ACL.',
 };
 
 /** Returns what is wrong with the bus, the worst first. A client does not see figures of other clients. */

@@ -93,7 +93,7 @@ export async function refusalOfWrites(partitions: Partitions): Promise<State['re
 /** Resolves with the word with which Redis refuses writes. Undefined if it does not, or is away. */
 async function wordOfRefusal(partition: Partition): Promise<string | undefined> {
   try {
-    await partition.expectWrites();
+    await partition.expectCommands();
     return undefined;
   } catch (error) {
     if (!(error instanceof StorageUnavailable)) throw error;

@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { BusError, ERRORS, StorageForbidden, StorageUnavailable } from '../errors.ts';
+import { ACL_ADVICE, BusError, ERRORS, StorageForbidden, StorageUnavailable } from '../errors.ts';
 import { failureOf, type Log, loggedPath } from '../log.ts';
 import { http } from '../node_http.ts';
 import { BROWSER_HEADERS } from './answers.ts';
@@ -23,7 +23,7 @@ export function errorToAnswer(log: Log, thrown: unknown, request: IncomingMessag
   if (error.code === 'internal')
     log.error({ err: thrown, method: request.method, path: loggedPath(request) }, 'a request failed');
   if (error instanceof StorageForbidden)
-    log.error(failureOf(error), 'Redis forbids what a request needs; docs/operating.md has the ACL');
+    log.error(failureOf(error), `Redis forbids what a request needs; ${ACL_ADVICE}`);
   return error;
 }
 

@@ -3,7 +3,7 @@ import { BULK_JOB } from '../delivering/dead_letters/bulks.ts';
 import { autodrops, Queue } from '../delivering/queue.ts';
 import { DONE, type JobHandler } from '../delivering/settlement.ts';
 import { tickMs, Workers } from '../delivering/workers.ts';
-import { StorageForbidden } from '../errors.ts';
+import { ACL_ADVICE, StorageForbidden } from '../errors.ts';
 import { agendaOf } from '../flow/agenda.ts';
 import { uids } from '../ids.ts';
 import { failureOf, type Log } from '../log.ts';
@@ -158,8 +158,5 @@ function byName(jobs: readonly PeriodicJob[], others: Record<string, JobHandler>
 /** Logs that the ACL of Redis forbids what a job needs. The next tick queues the job again. Throws any other error. */
 function forbidden({ name }: PeriodicJob, error: unknown, log: Log): void {
   if (!(error instanceof StorageForbidden)) throw error;
-  log.error(
-    { job: name, ...failureOf(error) },
-    'Redis forbids what a job needs; docs/operating.md has the ACL',
-  );
+  log.error({ job: name, ...failureOf(error) }, `Redis forbids what a job needs; ${ACL_ADVICE}`);
 }

@@ -38,7 +38,7 @@ export function healthApi({ config, partitions, dueDeliveries }: HealthParts): R
     route('GET /pulse', ALL, {
       answers: NOTHING,
       async handle() {
-        await Promise.all(partitions.all.map((partition) => partition.expectWrites()));
+        await Promise.all(partitions.all.map((partition) => partition.expectCommands()));
         return NO_CONTENT;
       },
     }),

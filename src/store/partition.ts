@@ -111,8 +111,7 @@ export class Partition {
    */
   async runPermitted<N extends ScriptName>(name: N, args: Arguments<N>): Promise<Reply<N>> {
     if (this.master.wasForbidden) {
-      const { command, error } = await this.run('try_commands', {});
-      if (command !== undefined) throw this.master.forbids(new ReplyError(`NOPERM ${command}: ${error}`));
+      await this.expectCommands();
       this.master.wasForbidden = false;
     }
     return this.runNotingForbidden(name, args);
@@ -160,11 +159,12 @@ export class Partition {
   }
 
   /**
-   * Throws StorageUnavailable if Redis is away, or refuses writes. Deletes a key that never exists, which changes
-   * nothing and costs no more than PING. Redis answers PING even while it has too few replicas to accept writes.
+   * Throws StorageUnavailable if Redis is away, refuses writes, or forbids a command that scripts need. Changes nothing.
+   * Redis also refuses a script that could write while it has too few replicas, or cannot save to its disk.
    */
-  async expectWrites(): Promise<void> {
-    await this.command((redis) => redis.del(this.#declared));
+  async expectCommands(): Promise<void> {
+    const { command, error } = await this.run('try_commands', {});
+    if (command !== undefined) throw this.master.forbids(new ReplyError(`NOPERM ${command}: ${error}`));
   }
 
   /**

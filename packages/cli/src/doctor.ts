@@ -278,7 +278,7 @@ const ADVICE_ON_REFUSAL: Readonly<Record<string, string>> = {
   READONLY: 'The bus calls a replica: correct ROUTEMASTER_REDIS_URL, or promote it.',
   NOAUTH: 'Redis wants a password: write it into ROUTEMASTER_REDIS_URL.',
   WRONGPASS: 'Correct the user and password in ROUTEMASTER_REDIS_URL, or those of Redis.',
-  NOPERM: 'The ACL of Redis forbids a command: the log of the bus names it. docs/operating.md has the ACL.',
+  NOPERM: 'The ACL of Redis forbids a command: ACL LOG names it, and docs/operating.md has the ACL.',
 };
 
 function workersFinding(figures: Figures, takesWrites: boolean): Finding {

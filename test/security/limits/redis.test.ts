@@ -191,12 +191,18 @@ describe('the ACL of docs/operating.md', () => {
         assert.equal(code, 'storage_unavailable');
         assert.match(detail, /^Redis refuses commands \(NOPERM\)/);
       }
+    const pulse = () => send(port, 'GET', '/pulse', client);
+    const { status, text } = await pulse();
+    assert.equal(status, 503, text);
+    assert.match(JSON.parse(text).detail, /^Redis refuses commands \(NOPERM\)\. Nothing was changed/);
     const refusals = () => web.output.split('\n').filter((line) => line.includes('NOPERM'));
     await until(() => refusals().length > 0);
     await administrator.acl('SETUSER', 'bus', '+hincrby', '+smembers');
     assert.equal((await publish()).status, 204);
+    assert.equal((await pulse()).status, 204);
     assert.equal(refusals().length, 1, web.output);
     assert.match(refusals()[0] ?? '', /"reason":"Redis refuses commands \(NOPERM\): The user executing/);
+    assert.match(refusals()[0] ?? '', /forbids what a request needs; its command ACL LOG names the command/);
     assert.doesNotMatch(web.output, /"stack"/);
   });
 
