@@ -105,6 +105,11 @@ function ofBus(state: State): Complaint[] {
       text: `P${listed(away).slice(1)} ${away.length === 1 ? 'is' : 'are'} away.`,
       advice: `Publishes to topics there are answered 503, deliveries there wait, and the figures lack what is there. ${advise('Start the Redis that has them, or wait for its replica.')}`,
     });
+  if (memory.wrongPolicy !== undefined)
+    found.push({
+      text: `Redis may delete events: its maxmemory-policy is ${memory.wrongPolicy}.`,
+      advice: `Nobody would be told of them. ${advise('Set it to noeviction, also in the configuration of Redis.')}`,
+    });
   if (replicas && replicas.fewest < replicas.min)
     found.push({
       text: `Too few replicas follow Redis: ${replicas.fewest} of ${replicas.min}.`,

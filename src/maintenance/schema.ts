@@ -1,7 +1,7 @@
 import { atMostEvery, sleep } from '../clock.ts';
 import { BootError } from '../errors.ts';
 import type { Log } from '../log.ts';
-import { infoField } from '../store/memory.ts';
+import { infoField, wrongPolicyIn } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
 import { pairsOf } from '../store/replies.ts';
 
@@ -116,15 +116,16 @@ export async function checkServer(partition: Partition, log: Log): Promise<void>
   if (Number.parseInt(version, 10) < OLDEST_REDIS) {
     throw new BootError(`Redis ${version} is too old: Redis ${OLDEST_REDIS} or later, or Valkey, is needed.`);
   }
-  const policy = infoField(info, 'maxmemory_policy');
-  if (policy === undefined) log.warn('Redis does not say its maxmemory-policy; it must be noeviction');
-  const problem = policyProblem(policy);
+  if (infoField(info, 'maxmemory_policy') === undefined)
+    log.warn('Redis does not say its maxmemory-policy; it must be noeviction');
+  const problem = policyProblem(info);
   if (problem !== undefined) throw new BootError(problem);
 }
 
-/** Says what is wrong with the `maxmemory-policy` of Redis. Undefined if the policy is right, or not known. */
-export function policyProblem(policy: string | undefined): string | undefined {
-  if (policy === undefined || policy === 'noeviction') return undefined;
+/** Says what is wrong with the `maxmemory-policy` in the INFO text. Undefined if it is right, or not known. */
+export function policyProblem(info: string): string | undefined {
+  const policy = wrongPolicyIn(info);
+  if (policy === undefined) return undefined;
   const problem = `Redis has maxmemory-policy ${policy}, so it would silently delete events.`;
   return `${problem} Set maxmemory-policy to noeviction in its configuration.`;
 }

@@ -1,7 +1,6 @@
 import { clock, sleep } from '../clock.ts';
 import { StorageLost, StorageUnavailable } from '../errors.ts';
 import type { Log } from '../log.ts';
-import { infoField } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
 import { policyProblem } from './schema.ts';
 
@@ -102,7 +101,7 @@ export class StorageWatch {
     try {
       const info = partition.command((redis) => redis.info('memory'));
       const [memory, isStored] = await Promise.all([info, partition.hasData()]);
-      const problem = isStored ? policyProblem(infoField(memory, 'maxmemory_policy')) : LOST;
+      const problem = isStored ? policyProblem(memory) : LOST;
       const isKnown = [...this.#problems.values()].includes(problem);
       if (problem !== undefined && !isKnown) this.#log.error({ redis: partition.master.name }, problem);
       this.#problems.set(partition, problem);

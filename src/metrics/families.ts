@@ -151,6 +151,10 @@ const GAUGES = {
   'redis.max_mem': gauge('redis_memory_max_bytes', 'Memory limit of Redis; 0 if there is none.'),
   'redis.low_mark': gauge('redis_memory_low_mark_bytes', 'Autodrop stops at this.'),
   'redis.high_mark': gauge('redis_memory_high_mark_bytes', 'Autodrop starts above this.'),
+  'redis.may_evict': gauge(
+    'redis_may_evict',
+    '1 if the maxmemory-policy of a Redis lets it delete events, otherwise 0.',
+  ),
   'redis.replicas': gauge(
     'redis_replicas',
     'Replicas that follow Redis; on a cluster, the master with the fewest.',

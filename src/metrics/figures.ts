@@ -149,6 +149,7 @@ function gaugeFigures(reading: GaugeReading, publicName: PublicName): GaugeFigur
     gauge('redis.low_mark', memory.lowMark);
     gauge('redis.high_mark', memory.highMark);
   }
+  gauge('redis.may_evict', Number(memory.wrongPolicy !== undefined));
   gauge('redis.replicas', reading.replicas);
   gauge('redis.used_cpu_sys', cpuSeconds.system);
   gauge('redis.used_cpu_user', cpuSeconds.user);

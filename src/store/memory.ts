@@ -28,6 +28,8 @@ export interface Memory {
   lowMark: number;
   /** Number of deleted keys whose memory a background thread of Redis has not freed yet. */
   unfreed: number;
+  /** The `maxmemory-policy` by which Redis may delete events. Undefined if it is noeviction, or not known. */
+  wrongPolicy?: string | undefined;
 }
 
 /** Reads the memory of the Redis that has a partition. Throws StorageUnavailable if that Redis is away. */
@@ -76,14 +78,15 @@ export async function readFullestMemory(
 
 /**
  * Returns the memory of the fullest Redis: the one whose `used` is the greatest part of its `highMark`. If none has a
- * limit, returns that of the Redis that stores most.
+ * limit, returns that of the Redis that stores most. `wrongPolicy` is that of any Redis that has one.
  */
 export function fullest(memories: readonly Memory[]): Memory {
   const fullness = ({ used, highMark }: Memory) => used / highMark;
   const fullestFirst = memories.toSorted(
     (one, other) => fullness(other) - fullness(one) || other.used - one.used,
   );
-  return fullestFirst[0] as Memory;
+  const wrongPolicy = memories.find((each) => each.wrongPolicy !== undefined)?.wrongPolicy;
+  return { ...(fullestFirst[0] as Memory), wrongPolicy };
 }
 
 export function memoryIn(info: string, limits: MemoryLimits): Memory {
@@ -95,6 +98,7 @@ export function memoryIn(info: string, limits: MemoryLimits): Memory {
     max,
     ...marks(max, limits.redisMinFreeBytes),
     unfreed: infoNumber(info, 'lazyfree_pending_objects'),
+    wrongPolicy: wrongPolicyIn(info),
   };
 }
 
@@ -117,6 +121,12 @@ export function infoNumber(info: string, name: string): number {
 /** Returns the number of keys that expire, from the text of `INFO keyspace`. */
 export function expiringIn(info: string): number {
   return sumOf(Array.from(info.matchAll(/,expires=(\d+)/g), ([, keys]) => Number(keys)));
+}
+
+/** Returns the `maxmemory-policy` in the INFO text. Undefined if it is right, or hidden by a hosting provider. */
+export function wrongPolicyIn(info: string): string | undefined {
+  const policy = infoField(info, 'maxmemory_policy');
+  return policy === 'noeviction' ? undefined : policy;
 }
 
 export function infoField(info: string, name: string): string | undefined {

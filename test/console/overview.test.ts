@@ -24,7 +24,7 @@ function complaintsInDocument(): string[] {
 
 test('operating.md says what to do about each complaint of the overview', () => {
   const away = [3, 7].map((index) => ({ index }) as Partition);
-  const memory = { used: 95, max: 100, highMark: 90, lowMark: 80, unfreed: 0 };
+  const memory = { used: 95, max: 100, highMark: 90, lowMark: 80, unfreed: 0, wrongPolicy: 'allkeys-lru' };
   const replicas = { fewest: 0, min: 1 };
   const dropped = { events: 7, agoMs: 4 * MINUTE_MS };
   const refusal = { word: 'MISCONF', partitions: undefined };

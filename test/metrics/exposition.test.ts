@@ -67,6 +67,15 @@ test('each of two scrapes at the same time shows a lag of the event loop that wa
   }
 });
 
+test('a Redis that may delete events is told from one that may not', async () => {
+  const name = 'routemaster_redis_may_evict';
+  const policyIs = (policy: string) => redis.store.redis.config('SET', 'maxmemory-policy', policy);
+  assert.equal(series(await show(), name)[name], 0);
+  await policyIs('allkeys-lru');
+  assert.equal(series(await show(), name)[name], 1);
+  await policyIs('noeviction');
+});
+
 test('an empty bus shows every family, and the metrics of the process', async () => {
   const families = await show();
   const ours = [...families.keys()].filter((name) => name.startsWith('routemaster_'));

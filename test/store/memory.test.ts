@@ -44,9 +44,20 @@ test('the fullest is the nearest to its high mark, and without limits the one th
   const memory = (used: number, max: number) =>
     memoryIn(`used_memory:${used}\r\nmaxmemory:${max}`, { redisMaxBytes: 0, redisMinFreeBytes: 0 });
   const [small, large] = [memory(9 * MB, 10 * MB), memory(50 * MB, 100 * MB)];
-  assert.equal(fullest([large, small]), small);
+  assert.deepEqual(fullest([large, small]), small);
   const [less, more] = [memory(9 * MB, 0), memory(50 * MB, 0)];
-  assert.equal(fullest([less, more]), more);
+  assert.deepEqual(fullest([less, more]), more);
+});
+
+test('the fullest has the policy of any Redis that may delete data', () => {
+  const memory = (used: number, policy: string) =>
+    memoryIn(`used_memory:${used}\r\nmaxmemory_policy:${policy}\r\n`, {
+      redisMaxBytes: 0,
+      redisMinFreeBytes: 0,
+    });
+  const [wrong, right] = [memory(1, 'allkeys-lru'), memory(2, 'noeviction')];
+  assert.deepEqual(fullest([wrong, right]), { ...right, wrongPolicy: 'allkeys-lru' });
+  assert.equal(fullest([right]).wrongPolicy, undefined);
 });
 
 test('a real Redis reports its memory', async () => {

@@ -63,6 +63,7 @@ async function* findingsOf(call: Call): AsyncGenerator<Finding> {
   if (refusal !== undefined) yield writesFinding(refusal);
   yield workersFinding(figures, refusal === undefined);
   yield* memoryFindings(figures);
+  yield* policyFindings(figures);
   // The checks below read lists from the bus. While the bus cannot reach a partition, it refuses to list anything.
   if (away.length > 0) return yield partitionsFinding(away);
   // Redis may refuse scripts that read, too.
@@ -305,6 +306,13 @@ function* memoryFindings(figures: Figures): Generator<Finding> {
     'Publishes are refused, and the oldest batches are dropped: raise its limit (maxmemory, and ' +
     'ROUTEMASTER_REDIS_MAX_MEM if set), or empty what is stuck. The log of the workers says more.';
   yield bad('memory', detail, advice);
+}
+
+/** Yields a finding if a Redis may delete events. A bus of version 1.0.0 does not say so. */
+function* policyFindings(figures: Figures): Generator<Finding> {
+  if (sumOf(figures, 'redis_may_evict') === 0) return;
+  const advice = 'Nobody would be told of them. Set it to noeviction, also in the configuration of Redis.';
+  yield bad('policy', 'Redis may delete events: its maxmemory-policy is not noeviction', advice);
 }
 
 function partitionsFinding(away: readonly number[]): Finding {

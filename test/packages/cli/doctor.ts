@@ -206,6 +206,13 @@ test('doctor says if memory is full', async (t) => {
   assert.equal(status, 2);
 });
 
+test('doctor says if Redis may delete events', async (t) => {
+  const port = await inTrouble(t, 'redis_may_evict 1');
+  const { stdout, status } = await terminal.rtm(`doctor -b 127.0.0.1:${port} -t ${ROOT_KEY}`);
+  assert.match(stdout, /^BAD +policy +Redis may delete events: .*\n +Nobody would be told/m);
+  assert.equal(status, 2);
+});
+
 test('doctor finds a certificate that is not trusted, and plain http where https should be', async (t) => {
   const ok: RequestListener = (_, response) => void response.end('{}');
   const secure = await serving(t, ok, selfSigned());
