@@ -6,25 +6,25 @@ import {
   TimeLimitError,
   UnauthenticatedError,
 } from '@routemaster/client';
-import { partitionsAwayOf, partitionsAwayText, workersOf, workersText } from './bus_report.ts';
-import { type Call, collect, Failure, type Target } from './command.ts';
+import { partitionsAwayOf, workersOf, workersText } from './bus_report.ts';
+import { type Call, collect, Failure } from './command.ts';
 import { callbackFindings } from './doctor_callbacks.ts';
 import { certificateFinding } from './doctor_connections.ts';
 import { dropFindings, joinDropFindings } from './doctor_drops.ts';
-import { bad, type Finding, good, type Role } from './doctor_finding.ts';
+import { bad, CHECK_TIMEOUT_MS, type Finding, good, type Role } from './doctor_finding.ts';
+import { askHealth, clockFinding } from './doctor_health.ts';
+import {
+  adviceOnRefusal,
+  memoryFindings,
+  partitionsFinding,
+  policyFindings,
+  refusalOfWrites,
+  writesFinding,
+} from './doctor_redis.ts';
 import { type Figures, readFigures, sumOf } from './figures.ts';
 import type { Join } from './joins.ts';
 import { type Subscription, withoutPublisher } from './subscriptions.ts';
 import { textOf } from './tables.ts';
-import { bytes } from './top_lines.ts';
-import { adviceIfUnreached, causeOf } from './unanswered.ts';
-
-const CHECK_TIMEOUT_MS = 10_000;
-/**
- * Maximum difference between the clocks of the bus and this machine that is not reported. A small difference is
- * uncertain, because the header Date has whole seconds and an answer takes time.
- */
-const MAX_SKEW_MS = 10_000;
 
 /** Checks from this machine whether the bus works. Prints each finding. Throws Failure if one is bad. */
 export async function examine(call: Call): Promise<void> {
@@ -81,77 +81,6 @@ async function* findingsOf(call: Call): AsyncGenerator<Finding> {
 }
 
 /**
- * Matches the answer of a bus to `GET /health`, which is `{}`, and may get members in a later release. Another server
- * may answer 200 to everything, mostly with a page.
- */
-const HEALTHY = /^\s*\{.*\}\s*$/s;
-
-interface Reached {
-  finding: Finding;
-  /** True if nothing listens at the address, or if its host is not known. */
-  isUnreached?: boolean;
-  /** The clocks of the bus and of this machine at the same moment, in ms. Undefined if the bus was not reached. */
-  date?: { busMs: number; hereMs: number };
-}
-
-/** Requests /health, which needs neither credentials nor Redis. */
-async function askHealth(target: Target): Promise<Reached> {
-  const { url } = target;
-  const [beganMs, hereMs] = [performance.now(), Date.now()];
-  try {
-    const signal = AbortSignal.timeout(CHECK_TIMEOUT_MS);
-    const response = await fetch(`${url.replace(/\/$/, '')}/health`, { redirect: 'manual', signal });
-    const isBus = response.status === 200 && HEALTHY.test(await response.text());
-    if (!response.bodyUsed) await response.body?.cancel();
-    const tookMs = performance.now() - beganMs;
-    const how =
-      response.status === 200 && !isBus ? ', but not as a bus does' : ` in ${Math.round(tookMs)} ms`;
-    const detail = `${url} answered ${response.status}${how}`;
-    if (!isBus) {
-      const advice = 'Something else answers there, or a router in front of the bus: check --bus.';
-      return { finding: bad('connection', detail, advice) };
-    }
-    const busMs = Date.parse(response.headers.get('date') ?? '');
-    return { finding: good('connection', detail), date: { busMs, hereMs: hereMs + tookMs / 2 } };
-  } catch (error) {
-    const { code, message } = causeOf(error);
-    const unreached = adviceIfUnreached(code, target);
-    const advice = unreached === undefined ? adviceFor(code, target) : sentence(unreached);
-    const finding = bad('connection', `${url} does not answer: ${message}`, advice);
-    return { finding, isUnreached: unreached !== undefined };
-  }
-}
-
-function sentence(text: string): string {
-  return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
-}
-
-function adviceFor(code: string, target: Target): string {
-  if (code === 'BAD_PORT') return 'Check the port of --bus.';
-  if (/CERT|TLS|SSL|^UNABLE_TO_VERIFY/.test(code)) return 'See tls above.';
-  // A server that speaks only TLS closes a connection of plain http.
-  if (target.url.startsWith('http:') && /^(UND_ERR_SOCKET|ECONNRESET)$/.test(code))
-    return 'If https is served there, write https:// before the host.';
-  if (/Timeout|TIMEDOUT|CONNECT_TIMEOUT/.test(code)) return 'A firewall may drop packets on the way.';
-  return 'Check the network between this machine and the bus.';
-}
-
-function clockFinding({ busMs, hereMs }: NonNullable<Reached['date']>): Finding {
-  const skewMs = hereMs - busMs;
-  if (Number.isNaN(skewMs)) {
-    const advice = 'A router in front of the bus removes the header Date.';
-    return bad('clock', 'the bus does not say its time', advice);
-  }
-  // The header Date leaves out fractions of a second, so on average the bus's clock is 500 ms ahead of the header.
-  const seconds = Math.round((skewMs - 500) / 1000);
-  if (Math.abs(skewMs - 500) <= MAX_SKEW_MS)
-    return good('clock', 'this machine and the bus agree about the time');
-  const detail = `this machine is ${Math.abs(seconds)} s ${seconds > 0 ? 'ahead of' : 'behind'} the bus`;
-  const advice = 'Run NTP on both: receivers refuse signatures that are 300 s off, and ages are wrong.';
-  return bad('clock', detail, advice);
-}
-
-/**
  * Reads the metrics of the bus. Returns the finding and the figures, or only the finding if the call fails, for example
  * with wrong credentials. `GET /pulse` is not used, because it fails if any of several partitions is away.
  */
@@ -170,8 +99,7 @@ function failureFinding(check: string, error: unknown): Finding {
   const failure = error instanceof TimeLimitError ? (error.cause ?? error) : error;
   if (!(failure instanceof RoutemasterError)) throw error;
   const { code, message } = failure;
-  const { word = '' } = refusalIn(message) ?? {};
-  const advice = DATA_LOST.test(message) ? RESTORE : (ADVICE_ON_REFUSAL[word] ?? ADVICE[code]);
+  const advice = DATA_LOST.test(message) ? RESTORE : (adviceOnRefusal(message) ?? ADVICE[code]);
   return bad(code === 'unauthenticated' ? 'credentials' : check, `${code}: ${message}`, advice);
 }
 
@@ -237,51 +165,6 @@ async function* topicsFindings(
   if (detail !== undefined) yield good('topics', detail);
 }
 
-/** Time within which the bus must say once that Redis takes writes. A failover may take a moment. */
-const WRITES_TIMEOUT_MS = 2000;
-
-/** A Redis that refuses commands, as the bus names it, such as `partition 2`, and the word of its error. */
-interface Refusal {
-  redis: string;
-  word: string;
-}
-
-/**
- * Resolves with the refusal of a Redis that refuses writes. Undefined if none does. A bus of version 1.0.0 does not ask
- * for writes; then undefined too.
- */
-async function refusalOfWrites(call: Call): Promise<Refusal | undefined> {
-  try {
-    await call.connect({ timeoutMs: WRITES_TIMEOUT_MS, isQuiet: true }).pulse();
-    return undefined;
-  } catch (error) {
-    const failure = error instanceof TimeLimitError ? (error.cause ?? error) : error;
-    if (!(failure instanceof RoutemasterError)) throw error;
-    return refusalIn(failure.message);
-  }
-}
-
-/** Returns the refusal of which a message of the bus tells, such as `Redis refuses commands (MISCONF)`. */
-function refusalIn(message: string): Refusal | undefined {
-  const [, redis, word] =
-    /(\w+(?: \d+)?) refuses (?:commands|the user or password) \((\w+)\)/.exec(message) ?? [];
-  return redis === undefined || word === undefined ? undefined : { redis, word };
-}
-
-function writesFinding({ redis, word }: Refusal): Finding {
-  const advice = ADVICE_ON_REFUSAL[word] ?? 'The log of the bus quotes what Redis says.';
-  return bad('writes', `publishes are refused: ${redis} refuses writes (${word})`, advice);
-}
-
-const ADVICE_ON_REFUSAL: Readonly<Record<string, string>> = {
-  NOREPLICAS: 'Too few replicas follow Redis: start them, or lower its min-replicas-to-write.',
-  MISCONF: 'Redis cannot save to its disk: make room there. Its log says more.',
-  READONLY: 'The bus calls a replica: correct ROUTEMASTER_REDIS_URL, or promote it.',
-  NOAUTH: 'Redis wants a password: write it into ROUTEMASTER_REDIS_URL.',
-  WRONGPASS: 'Correct the user and password in ROUTEMASTER_REDIS_URL, or those of Redis.',
-  NOPERM: 'The ACL of Redis forbids a command: ACL LOG names it, and docs/operating.md has the ACL.',
-};
-
 function workersFinding(figures: Figures, takesWrites: boolean): Finding {
   const [found, due] = [workersOf(figures), sumOf(figures, 'jobs_due', { queue: 'main' })];
   if (found.workers > 0) return good('workers', `${workersText(found)}, ${due} deliveries due`);
@@ -294,30 +177,4 @@ function workersFinding(figures: Figures, takesWrites: boolean): Finding {
   const advice =
     'Start a worker process of the bus. If one runs, its log says what hinders it; if it says nothing, restart it.';
   return bad('workers', 'no worker is alive', advice);
-}
-
-/** Yields a finding if Redis (on a cluster, one of its masters) is so full that the bus refuses publishes. */
-function* memoryFindings(figures: Figures): Generator<Finding> {
-  const used = sumOf(figures, 'redis_memory_used_bytes');
-  const highMark = sumOf(figures, 'redis_memory_high_mark_bytes');
-  if (highMark === 0 || used <= highMark) return;
-  const detail = `Redis stores ${bytes(used)}, more than ${bytes(highMark)}`;
-  const advice =
-    'Publishes are refused, and the oldest batches are dropped: raise its limit (maxmemory, and ' +
-    'ROUTEMASTER_REDIS_MAX_MEM if set), or empty what is stuck. The log of the workers says more.';
-  yield bad('memory', detail, advice);
-}
-
-/** Yields a finding if a Redis may delete events. A bus of version 1.0.0 does not say so. */
-function* policyFindings(figures: Figures): Generator<Finding> {
-  if (sumOf(figures, 'redis_may_evict') === 0) return;
-  const advice = 'Nobody would be told of them. Set it to noeviction, also in the configuration of Redis.';
-  yield bad('policy', 'Redis may delete events: its maxmemory-policy is not noeviction', advice);
-}
-
-function partitionsFinding(away: readonly number[]): Finding {
-  const advice =
-    'Start the Redis that has them, or wait for its replica; the log of the bus says its address. Until then ' +
-    'publishes to topics there are answered 503, and deliveries there wait.';
-  return bad('partitions', partitionsAwayText(away), advice);
 }

@@ -22,3 +22,6 @@ export function warning(check: string, detail: string, advice: string): Finding 
 export function bad(check: string, detail: string, advice?: string): Finding {
   return { check, isWell: false, detail, ...(advice !== undefined && { advice }) };
 }
+
+/** Time that a call of the bus may take, with its repetitions, before the doctor calls it bad. */
+export const CHECK_TIMEOUT_MS = 10_000;
