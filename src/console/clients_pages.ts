@@ -197,7 +197,7 @@ function limitsOf({ publish, subscribe }: ClientReport) {
 function limitFields(fields: FormFields, { publish, subscribe }: Partial<ClientReport>): Html {
   const written = (list: readonly string[] | undefined) => (list?.length === 0 ? NO_TOPIC : list?.join(', '));
   const field = (name: string, label: string, list: readonly string[] | undefined): Content =>
-    html`<label>${label} <input ${fields.input(name, written(list))} placeholder="any topic" autocapitalize="none" spellcheck="false"></label>`;
+    html`<label>${label} ${fields.input(name, html`placeholder="any topic" autocapitalize="none" spellcheck="false"`, written(list))}</label>`;
   return html`<div class="fields">${field('publish', 'May publish to', publish)}${field('subscribe', 'May subscribe to', subscribe)}</div>
 <p class="hint">Topics such as <code>orders</code> or <code>shop_*</code>. Empty means any topic, <code>-</code> means none.</p>`;
 }
@@ -207,7 +207,7 @@ function creation(call: PageCall, nowMs: number) {
     action: PATH,
     does: 'Make it',
     content: (fields) =>
-      html`${commonField('was', nowMs)}<div class="fields"><label>Name <input ${fields.input('name')} required pattern="[a-z0-9_\\-]+" title="a-z, 0-9, _ and -" autocapitalize="none" spellcheck="false"></label></div>
+      html`${commonField('was', nowMs)}<div class="fields"><label>Name ${fields.input('name', html`required pattern="[a-z0-9_\\-]+" title="a-z, 0-9, _ and -" autocapitalize="none" spellcheck="false"`)}</label></div>
 ${limitFields(fields, {})}`,
   })}</div>`;
 }

@@ -16,8 +16,9 @@ export class FormFields {
     this.#refusal = refusal?.path === action ? refusal : undefined;
   }
 
-  input(name: string, value?: string | number): Html {
-    return html`name="${name}" value="${this.#typed(name)[0] ?? value}"${this.#mark(name)}`;
+  input(name: string, attributes: Html, value?: string | number): Html {
+    const shown = this.#typed(name)[0] ?? value;
+    return this.#field(name, (mark) => html`<input name="${name}" value="${shown}" ${attributes}${mark}>`);
   }
 
   checkbox(name: string, value: string, isChecked = false): Html {
@@ -28,38 +29,45 @@ export class FormFields {
   select(name: string, options: readonly string[]): Html {
     const [chosen] = this.#typed(name);
     const shown = options.map((each) => html`<option${each === chosen && html` selected`}>${each}</option>`);
-    return html`<select name="${name}"${this.#mark(name)}>${shown}</select>`;
+    return this.#field(name, (mark) => html`<select name="${name}"${mark}>${shown}</select>`);
   }
 
   textArea(name: string, attributes: Html, value?: string): Html {
     // Browsers drop a line end directly after `<textarea>`. The template adds one there, so that a value that begins
     // with a line end keeps it.
-    return html`<textarea name="${name}" ${attributes}${this.#mark(name, true)}>
+    const element = (mark: Content) =>
+      html`<textarea name="${name}" ${attributes}${mark}>
 ${this.#typed(name)[0] ?? value}</textarea>`;
+    return this.#field(name, element, true);
   }
 
   /**
-   * Returns the error of a refused form. The error gets the focus unless a field was marked as wrong, so call this
-   * after the fields are made.
+   * Returns the error of a refused form, unless it stands below the field that is wrong. So call this after the fields
+   * are made.
    */
   problem(): Content {
-    return this.#refusal && problem(this.#refusal.error, this.#isMarked);
+    return this.#refusal && !this.#isMarked && problem(this.#refusal.error);
   }
 
   #typed(name: string): string[] {
     return [this.#refusal?.fields[name] ?? []].flat();
   }
 
-  #mark(name: string, isTextArea = false): Content {
-    const named = this.#refusal?.error.members.field;
-    if (!this.#refusal || named === undefined) return undefined;
+  /** Returns a field that stands in its label. If it is wrong, it is marked, and the label tells the error too. */
+  #field(name: string, element: (mark: Content) => Html, isTextArea = false): Html {
+    if (!this.#refusal || !this.#isWrong(this.#refusal, name, isTextArea)) return element(undefined);
+    this.#isMarked = true;
+    const mark = html` aria-invalid="true" autofocus`;
+    return html`${element(mark)}<span class="problem" role="alert" id="refusal">${this.#refusal.error.message}</span>`;
+  }
+
+  #isWrong({ error, fields }: Refusal, name: string, isTextArea: boolean): boolean {
+    const named = error.members.field;
+    if (named === undefined) return false;
     const [wrong = ''] = String(named).split('.');
     // `wrong` is the field that the API refuses. If the form has no such field, `wrong` is a member of the JSON in the
     // text area. Then the text area is marked.
-    const isInside = isTextArea && !Object.hasOwn(this.#refusal.fields, wrong);
-    if (wrong !== name && !isInside) return undefined;
-    this.#isMarked = true;
-    return html` aria-invalid="true" aria-describedby="refusal" autofocus`;
+    return wrong === name || (isTextArea && !Object.hasOwn(fields, wrong));
   }
 }
 
@@ -72,12 +80,12 @@ export function withRefusal(page: Page, { error }: Refusal): Page {
   return {
     ...page,
     title: `Not done: ${page.title}`,
-    body: body.text.includes(' id="refusal"') ? body : [problem(error, false), body],
+    body: body.text.includes(' id="refusal"') ? body : [problem(error), body],
     status: error.status,
     headers: { ...page.headers, ...withoutLists(error.headers) },
   };
 }
 
-function problem({ message }: BusError, isOfField: boolean): Html {
-  return html`<p class="problem" role="alert" id="refusal"${!isOfField && html` tabindex="-1" autofocus`}>${message}</p>`;
+function problem({ message }: BusError): Html {
+  return html`<p class="problem" role="alert" id="refusal" tabindex="-1" autofocus>${message}</p>`;
 }

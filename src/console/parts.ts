@@ -141,7 +141,7 @@ export function confirmed(call: PageCall, summary: string, warning: string, opti
 
 /** Returns a field for a name that a person must type, so that nothing is removed by mistake. */
 export function typeIt(fields: FormFields, name: string): Html {
-  return html`<label>Type <code>${name}</code> to confirm <input ${fields.input('confirm')} required autocomplete="off" autocapitalize="none" spellcheck="false"></label>`;
+  return html`<label>Type <code>${name}</code> to confirm ${fields.input('confirm', html`required autocomplete="off" autocapitalize="none" spellcheck="false"`)}</label>`;
 }
 
 /** Throws bad_body unless `name` was typed into the field of `typeIt`. `what` is the kind of thing, such as `topic`. */

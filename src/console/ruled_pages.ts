@@ -187,8 +187,8 @@ export function removal(api: ApiCalls, what: What): Route {
 function naming({ caller }: PageCall, fields: FormFields): Html {
   const owner =
     caller?.role === 'root' &&
-    html`<label>Token of its client <input ${fields.input('client')} required autocapitalize="none" spellcheck="false"></label>`;
-  return html`${hidden({ is_new: 'yes' })}${owner}<label>Name <input ${fields.input('name')} required pattern="[a-z0-9_]+" title="a-z, 0-9 and _" autocapitalize="none" spellcheck="false"></label>`;
+    html`<label>Token of its client ${fields.input('client', html`required autocapitalize="none" spellcheck="false"`)}</label>`;
+  return html`${hidden({ is_new: 'yes' })}${owner}<label>Name ${fields.input('name', html`required pattern="[a-z0-9_]+" title="a-z, 0-9 and _" autocapitalize="none" spellcheck="false"`)}</label>`;
 }
 
 /** Returns the form for a new trigger or join, or for the one called `name`. `naming` makes the fields for its name. */

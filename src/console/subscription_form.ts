@@ -16,7 +16,7 @@ export function subscriptionForm(call: PageCall, report: SubscriberReport): Html
   const rows = Math.min(12, Math.max(3, topics.length + 1));
   const content = (fields: FormFields) =>
     html`<label>Topics ${fields.textArea('topics', html`rows="${rows}" cols="40" spellcheck="false" autocapitalize="none"`, topics.join('\n'))}</label>
-<label>Callback <input ${fields.input('callback', callback)} type="url" required size="48"></label>
+<label>Callback ${fields.input('callback', html`type="url" required size="48"`, callback)}</label>
 <div class="filter">${SETTING_NAMES.map((name) => settingField(fields, report, name))}</div>
 <p class="hint">A topic that you take out of the list brings no more events. If you paused the deliveries, they go on.</p>
 ${wasField(settingsOf(report))}`;
@@ -29,7 +29,7 @@ function settingField(fields: FormFields, report: SubscriberReport, name: Settin
   const value: number | boolean = report[name];
   if (typeof value === 'boolean')
     return html`<label><input ${fields.checkbox(askedName(name), 'yes', value)}> ${label}</label>`;
-  return html`<label>${label}${unit && ` (${unit})`} <input ${fields.input(askedName(name), value)} type="number" min="0" required></label>`;
+  return html`<label>${label}${unit && ` (${unit})`} ${fields.input(askedName(name), html`type="number" min="0" required`, value)}</label>`;
 }
 
 function settingsOf(report: SubscriberReport) {

@@ -16,7 +16,7 @@ export function publishing(call: PageCall, name: string): Html {
     does: 'Publish it',
     content: (fields) => html`<p class="hint">All subscribers of this topic get it.</p>
 <div class="filter"><label>Type ${fields.select('type', EVENT_TYPES)}</label>
-<label>URL <input ${fields.input('url', 'https://example.com/test')} type="url" required size="36"></label></div>
+<label>URL ${fields.input('url', html`type="url" required size="36"`, 'https://example.com/test')}</label></div>
 <label>Data, as JSON ${fields.textArea('data', html`rows="3" cols="60" placeholder="none" spellcheck="false"`)}</label>`,
   })}</div>`;
 }
@@ -36,7 +36,7 @@ export function giving(call: PageCall, name: string): Html {
       action: `${PATH}/${name}/give`,
       does: 'Give it to this client',
       content: (fields) =>
-        html`<label>Token of the client <input ${fields.input('client')} required autocomplete="off" autocapitalize="none" spellcheck="false"></label>`,
+        html`<label>Token of the client ${fields.input('client', html`required autocomplete="off" autocapitalize="none" spellcheck="false"`)}</label>`,
     },
   );
 }

@@ -27,6 +27,8 @@ async function fill({ page }: TestPage, action: string, fields: Record<string, s
 
 interface Shown {
   error: string;
+  /** The name of the field that stands directly before the error. */
+  beside: string;
   values: Record<string, string>;
   focus: string;
   isVisible: boolean;
@@ -41,6 +43,7 @@ function shown({ page }: TestPage, action: string): Promise<Shown> {
     const { activeElement: focused } = document;
     ({
       error: form.querySelector('[role=alert]')?.textContent ?? '',
+      beside: form.querySelector('[role=alert]')?.previousElementSibling?.name ?? '',
       values: Object.fromEntries(named.map((each) => [each.name, valueOf(each)])),
       focus: focused.name || focused.id,
       isVisible: form.checkVisibility(),
@@ -66,6 +69,7 @@ async function assertAgain(
   assert.match(form.error, error, action);
   const typed = Object.keys(fields).map((name) => [name, form.values[name]]);
   assert.deepEqual([Object.fromEntries(typed), form.focus, form.isVisible], [fields, focus, true], action);
+  assert.equal(form.beside, focus, action);
 }
 
 /** What to type into each form of root, and what is wrong with it. */
