@@ -169,7 +169,11 @@ export function change<Whole>(
     try {
       return (await api.call<Whole>(`GET /${what}s/:name`, call, { params: { name }, query })).body;
     } catch (error) {
-      if (error instanceof BusError && error.code === notFound) return undefined;
+      if (!(error instanceof BusError)) throw error;
+      if (error.code === notFound) return undefined;
+      // The call has no body, so it is the name that is bad.
+      if (error.code === `bad_${what}`)
+        throw new BusError(error.code, error.message, { members: { field: 'name' } });
       throw error;
     }
   }

@@ -121,6 +121,15 @@ async function formsOfRoot() {
       fields: { ...owner, rules },
     },
     {
+      ...{
+        page: '/console/triggers',
+        action: '/console/triggers',
+        error: /^the name of a trigger/,
+        focus: 'name',
+      },
+      fields: { ...owner, name: 'Not A Name' },
+    },
+    {
       ...{ page: '/console/joins/?limit=5', action: '/console/joins', error: /sources/, focus: 'rules' },
       fields: { ...owner, rules: '{"sources": []}' },
     },
