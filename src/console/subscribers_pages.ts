@@ -121,9 +121,9 @@ export function forecast(report: Forecast, nowMs: number): Content {
   const isWell = lately.success === null ? health_points === PERFECT_HEALTH : lately.success === 1;
   if (paused_at === null && isWell && waitsMs < KEEPS_UP_MS) return 'keeps up';
   if (lately.drained_at !== null) return html`empty ${ago(Math.max(nowMs, lately.drained_at), nowMs)}`;
-  const dropped =
-    lately.dropped_at !== null && html`, drops may begin ${ago(Math.max(nowMs, lately.dropped_at), nowMs)}`;
-  return html`${paused_at === null ? 'does not shrink' : 'waits'}${dropped}`;
+  if (lately.dropped_at !== null)
+    return html`<span class="whole">drops may</span> <span class="whole">begin ${ago(Math.max(nowMs, lately.dropped_at), nowMs)}</span>`;
+  return paused_at === null ? 'does not shrink' : 'waits';
 }
 
 /** Returns the hint below the list that says over which time the rates are taken, and when they were computed. */

@@ -22,8 +22,9 @@ test('the forecast of a queue says in plain words what becomes of it', () => {
   assert.equal(said({}, { success: 0.9 }), 'does not shrink');
   assert.equal(said({}, { success: 0.9, drained_at: NOW_MS + 120_000 }), 'empty in 2 min');
   const [hours, past] = [NOW_MS + 3 * 3_600_000, NOW_MS - 1];
-  assert.equal(said({}, { success: 0, dropped_at: hours }), 'does not shrink, drops may begin in 3 h');
-  assert.equal(said({ paused_at: NOW_MS }, { dropped_at: past }), 'waits, drops may begin now');
+  assert.equal(said({}, { success: 0, dropped_at: hours }), 'drops may begin in 3 h');
+  assert.equal(said({ paused_at: NOW_MS }), 'waits');
+  assert.equal(said({ paused_at: NOW_MS }, { dropped_at: past }), 'drops may begin now');
 });
 
 test('below the subscribers, the page says over which time the rates are taken', () => {
