@@ -41,18 +41,13 @@ export function giving(call: PageCall, name: string): Html {
   );
 }
 
-/** Returns a form that removes a topic. The person must type its name. */
-export function removal(call: PageCall, name: string): Html {
-  return confirmed(
-    call,
-    'Remove this topic…',
-    'Its subscriptions end. Events that are queued are still delivered.',
-    {
-      action: `${PATH}/${name}/remove`,
-      does: `Remove ${name}`,
-      content: (fields) => typeIt(fields, name),
-    },
-  );
+/** Returns a form that removes a topic, folded below `summary`. The person must type the topic's name. */
+export function removal(call: PageCall, name: string, summary: string): Html {
+  return confirmed(call, summary, 'Its subscriptions end. Events that are queued are still delivered.', {
+    action: `${PATH}/${name}/remove`,
+    does: `Remove ${name}`,
+    content: (fields) => typeIt(fields, name),
+  });
 }
 
 /**

@@ -49,7 +49,7 @@ export function topicPage(api: ApiCalls, maxBytes: number): Route[] {
           history && plots(history.body, path),
           mayPublish(call, topic) && publishing(call, name),
           html`<div class="acts">${api.allows('PUT /topics/:name/publisher', call) && giving(call, name)}
-${isOwn(call, topic) && removal(call, name)}</div>`,
+${isOwn(call, topic) && removal(call, name, 'Remove this topic…')}</div>`,
         ],
       };
     }),
@@ -85,7 +85,7 @@ function figures(topic: WholeTopic, linksTriggers: boolean): Html {
   const shown = boxes([
     ['Events ever', number(topic.events)],
     ['Subscribers', number(topic.subscriber_count)],
-    ['Waiting for their time', number(topic.delayed)],
+    ['Delayed', number(topic.delayed)],
     dropped !== null && ['Dropped before their time', count(dropped.events, 'event')],
   ]);
   return html`${shown}

@@ -36,8 +36,8 @@ export function topicsPage(api: ApiCalls): Route {
         },
         { name: 'Published', sort: by('rate'), isAmount: true, cell: rateOf },
         { name: 'Events ever', isAmount: true, cell: ({ events }) => number(events) },
-        { name: 'Waiting for their time', isAmount: true, cell: ({ delayed }) => number(delayed) },
-        { name: '', cell: (topic) => isOwn(call, topic) && removal(call, topic.name) },
+        { name: 'Delayed', isAmount: true, cell: ({ delayed }) => number(delayed) },
+        { name: '', cell: (topic) => isOwn(call, topic) && removal(call, topic.name, 'Remove…') },
       ],
       empty: name
         ? html`No topic has a name like this. <a href="${PATH}">Show all</a>.`

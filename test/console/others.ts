@@ -45,7 +45,7 @@ describe('a client', () => {
     await publisher.publish(topic, { url: 'https://shop.example.com/9', delay: 3_600_000 });
     const path = `/console/topics/${topic}`;
     const visit = await as({ user: publisher.token, password: publisher.secret }, path);
-    assert.match(await visit.text('main'), /Subscribers1.*Waiting for their time1.*shop\.example\.com\/9/);
+    assert.match(await visit.text('main'), /Subscribers1.*Delayed1.*shop\.example\.com\/9/);
     assert.equal(await visit.text('.tags'), '1 subscriber of other clients');
     await visit.assertSound();
     await visit.page.type('[name=data]', '{"tried": 12345678901234567890}');
@@ -54,7 +54,7 @@ describe('a client', () => {
     await until(() => receiver.deliveries.length > 0);
     assert.match(receiver.deliveries[0]?.body ?? '', /"data":\{"tried":12345678901234567890\}/);
     await visit.submit(`form[action="${path}/take_back"] button`);
-    assert.match(await visit.text('main'), /Waiting for their time0/);
+    assert.match(await visit.text('main'), /Delayed0/);
     await visit.page.evaluate(
       `document.querySelector('form[action$="/remove"]').closest('details').open = true`,
     );
