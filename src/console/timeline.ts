@@ -28,7 +28,7 @@ export function timeline(delivery: Delivery, nowMs: number): Html {
   const endMs = Math.max(ended ?? nowMs, opened + 1);
   const shown = stepsOf(delivery).map(
     ({ atMs, tone, name, details }) =>
-      html`<li class="${tone}"><b>${name}</b> ${ago(atMs, nowMs)} <span class="none">${new Date(atMs).toISOString()}${atMs > opened && `, ${duration(atMs - opened)} after it was opened`}</span>${details && html`<div>${details}</div>`}</li>`,
+      html`<li class="${tone}"><b>${name}</b> ${ago(atMs, nowMs)} <span class="none"><span class="whole">${new Date(atMs).toISOString()}</span>${atMs > opened && `, ${duration(atMs - opened)} after it was opened`}</span>${details && html`<div>${details}</div>`}</li>`,
   );
   return html`<figure class="card story">${drawn(delivery, endMs)}<figcaption><span>opened</span><span>${duration(endMs - opened)}</span><span>${ended === null ? 'now' : 'ended'}</span></figcaption></figure>
 <ol class="steps card">${shown}</ol>`;

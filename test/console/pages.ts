@@ -74,6 +74,23 @@ describe('each page', () => {
     }
   });
 
+  test('leaves no figure alone in a row, and breaks no exact time', async () => {
+    const visit = await as(root, '/console', { width: 1024 });
+    const tops = await visit.page.$$eval('.figures > div', (all) => all.map(({ offsetTop }) => offsetTop));
+    assert.equal(tops.length, 6);
+    for (const top of tops) assert.equal(tops.filter((each) => each === top).length, 3);
+    await visit.show({ width: 390, scheme: 'light' });
+    await visit.page.goto(`${bus.url}/console/deliveries/${await letterId()}`);
+    const lines = `Array.from(document.querySelectorAll('.steps li'), (step) => {
+      const text = document.createTreeWalker(step.querySelector('.none'), NodeFilter.SHOW_TEXT).nextNode();
+      const range = document.createRange();
+      range.setStart(text, 0);
+      range.setEnd(text, '2026-11-23T04:05:06.789Z'.length);
+      return range.getClientRects().length;
+    })`;
+    for (const count of (await visit.page.evaluate(lines)) as number[]) assert.equal(count, 1);
+  });
+
   test('is told apart in the tabs of a browser, and tells times with their zone', async () => {
     const { publisher, subscriber, topic } = scene;
     for (const [path, title] of [
