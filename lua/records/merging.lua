@@ -30,8 +30,8 @@ function merging.is_before(at_ms, id, other_at_ms, other_id)
   return merging.is_larger(id, other_id)
 end
 
--- Returns true if the source `one` comes before `other` in the merge. At equal times, a source whose entry has no id,
--- or is not read yet, comes first: it may still give entries of this time.
+-- Returns true if the merge reads the source `one` before `other`: the one with the newer time first. At equal times,
+-- a source that is not read yet, or whose entry has no id, goes first: its next entry may have this time too.
 local function is_before(one, other)
   if one.at_ms ~= other.at_ms then return one.at_ms > other.at_ms end
   local id, other_id = one.entry and one.entry.id, other.entry and other.entry.id

@@ -191,7 +191,7 @@ export class ConnectionReader {
     // The unparsed bytes are in the socket's buffer. `read` makes the socket emit them, so a slice is parsed right now,
     // before the next `await`, and WorkBudget can measure how long that takes.
     this.#socket.read();
-    // The turn is over even if no slice was parsed, because the parser must wait (`#mustWait`).
+    // If the parser must wait (`#mustWait`), no slice was parsed. The turn is over all the same.
     if (this.#turn === 'come') this.#turn = 'none';
   }
 

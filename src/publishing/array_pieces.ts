@@ -14,7 +14,7 @@ const COMMAS = 2500;
 export interface MaxSize {
   /** In characters. */
   length: number;
-  /** Number of brackets, commas and quotes outside of strings. */
+  /** Number of brackets and commas, without those inside of strings, and of the quotes around strings. */
   delimiters: number;
 }
 

@@ -162,7 +162,10 @@ async function refreshIn(home: Partition, partition: Partition, names: readonly 
   if (there.length > 0) await setMarks(home, partition, there);
 }
 
-/** Sets marks of topics of the partition `home` for `partition`, unless there would be more than `maxTopics` topics. */
+/**
+ * Marks topics, which live in the partition `home`, as topics that have subscribers in `partition`. Changes nothing if
+ * `home` would then have more than `maxTopics` topics.
+ */
 function setMarks(
   home: Partition,
   partition: Partition,

@@ -38,7 +38,10 @@ export const REPEATED = [429, 502, 503, 504];
 export class Bus extends Routemaster {
   /** The HTTP status of the bus's last answer. Undefined before the first answer, and after an attempt without one. */
   lastStatus: number | undefined;
-  /** Why calls are repeated, if the user was told so: `rate` after 429. Undefined again when the bus takes calls. */
+  /**
+   * The trouble of which the user was told last: `rate` (the bus answers 429) or `outage` (any other for which calls
+   * are repeated). Undefined before, and again when the bus takes calls.
+   */
   told: 'rate' | 'outage' | undefined;
   /** True if a call that is refused for its rate (429) until its time limit is made again, however long that takes. */
   outlastsRates = false;

@@ -182,7 +182,10 @@ export async function pauseSubscription(call: Call): Promise<void> {
     : byTokenOrName(bus, token, (each) => bus.pauseSubscriber(each)));
 }
 
-/** Resumes as `pauseSubscription` pauses. Prints a note on stderr if the subscriber was not paused. */
+/**
+ * Resumes the subscriber with the given token, or the client whose credentials are used. Prints a note on stderr if the
+ * subscriber was not paused.
+ */
 export async function resumeSubscription(call: Call): Promise<void> {
   const [token] = call.args;
   const bus = call.connect();

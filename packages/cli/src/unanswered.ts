@@ -39,9 +39,9 @@ export function adviceIfUnreached(code: string, { url, from, meant }: Target): s
 }
 
 /**
- * Returns the same as `adviceIfUnreached`, for an error with which a command ended; where another attempt would not help
- * either, as with a certificate that is not trusted, the advice is to run `rtm doctor`. `target` is called only if a
- * call of the bus caused the error.
+ * Returns the same as `adviceIfUnreached`, for an error with which a command ended. If it has no advice, and another
+ * attempt would not help, as with a certificate that is not trusted, the advice is to run `rtm doctor`. `target` is
+ * called only if a call of the bus caused the error.
  */
 export function adviceOnEnd(error: unknown, target: () => Target): string | undefined {
   for (let each = error; each instanceof Error; each = each.cause)
