@@ -153,13 +153,13 @@ export class Bus extends WorkerCalls {
   }
 
   /** Tries a batch at once, if it is of one of these subscribers; by default of any. */
-  async retryBatch(name: string, clients: string[] = []): Promise<Reply<'retry_batch'>> {
-    return this.store.run('retry_batch', { clients, bid: longName(name) });
+  async retryBatch(name: string, tokens: string[] = []): Promise<Reply<'retry_batch'>> {
+    return this.store.run('retry_batch', { tokens, bid: longName(name) });
   }
 
   /** Makes a waiting batch a dead letter, if it is of one of these subscribers; by default of any. */
-  async buryBatch(name: string, clients: string[] = []): Promise<Reply<'bury_batch'>> {
-    return this.store.run('bury_batch', { clients, bid: longName(name) });
+  async buryBatch(name: string, tokens: string[] = []): Promise<Reply<'bury_batch'>> {
+    return this.store.run('bury_batch', { tokens, bid: longName(name) });
   }
 
   async schedule(limit = 100) {
@@ -210,14 +210,14 @@ export class Bus extends WorkerCalls {
    * Returns for each dead letter its subscriber and the number of its events that were queued again, or the reason why
    * it was not queued.
    */
-  async revive(client: string, ...names: string[]): Promise<(string | [token: string, events: number])[]> {
-    const reply = await this.store.run('revive', { client, bids: names.map(longName) });
-    return reply.map(({ outcome, token = '', events = 0 }) => (outcome === 'ok' ? [token, events] : outcome));
+  async revive(token: string, ...names: string[]): Promise<(string | [token: string, events: number])[]> {
+    const reply = await this.store.run('revive', { token, bids: names.map(longName) });
+    return reply.map((each) => (each.outcome === 'ok' ? [each.token ?? '', each.events ?? 0] : each.outcome));
   }
 
   /** Returns the number of deleted dead letters. */
-  async purge(client: string, ...names: string[]): Promise<number> {
-    return this.store.run('purge', { client, deliveryLog: DELIVERY_LOG, bids: names.map(longName) });
+  async purge(token: string, ...names: string[]): Promise<number> {
+    return this.store.run('purge', { token, deliveryLog: DELIVERY_LOG, bids: names.map(longName) });
   }
 
   /** Returns when a batch was opened (ms, clock of Redis). */

@@ -22,12 +22,12 @@ function batches.count_events(call, bid)
   return redis.call('LLEN', call.keys.batch(bid)) - batches.HEADER
 end
 
--- True if the list `clients` has the subscriber's `token`, or is empty: an empty list stands for all subscribers.
-function batches.is_of(clients, token)
-  for _, client in ipairs(clients) do
-    if client == token then return true end
+-- True if the list `tokens` has the subscriber's `token`, or is empty: an empty list stands for all subscribers.
+function batches.is_of(tokens, token)
+  for _, each in ipairs(tokens) do
+    if each == token then return true end
   end
-  return #clients == 0
+  return #tokens == 0
 end
 
 -- Returns the score that a batch opened by this call gets in `batches:index`: the time at which its events were

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --[[
-bury_batch: make a waiting batch a dead letter, because somebody asks for it. If `clients` is not empty, finds only
+bury_batch: make a waiting batch a dead letter, because somebody asks for it. If `tokens` is not empty, finds only
 batches of these subscribers. The batches behind it go on, also those of an ordered subscriber, which wait for their
 oldest. If the subscriber is held back after a failure, its next batch is tried at once, unless another batch is the
 probe already (lane_entry.lua). The health of the subscriber does not change.
@@ -28,7 +28,7 @@ return function(call, args)
   local keys, bid = call.keys, args.bid
   local token = redis.call('LINDEX', keys.batch(bid), 0)
   local exists = token and redis.call('EXISTS', keys.subscriber(token)) == 1
-  if not exists or not batches.is_of(args.clients, token) then return { outcome = 'delivery_not_found', events = 0 } end
+  if not exists or not batches.is_of(args.tokens, token) then return { outcome = 'delivery_not_found', events = 0 } end
   local job = jobs.delivery_of(bid)
   if not waiting.take(call, token, job) then return { outcome = 'delivery_not_waiting', events = 0 } end
   redis.call('SREM', keys.jobs_index('main'), job)

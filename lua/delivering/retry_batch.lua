@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 --[[
 retry_batch: try a batch at once although it waits for its deadline, for its next attempt, or until another delivery to
-its subscriber ends. If `clients` is not empty, finds only batches of these subscribers. If the subscriber is failing,
+its subscriber ends. If `tokens` is not empty, finds only batches of these subscribers. If the subscriber is failing,
 the job of this batch becomes its probe (lane_entry.lua).
 
 If the outcome is not `ok`, nothing has changed. `delivery_paused` means that the subscriber is paused.
@@ -34,7 +34,7 @@ end
 return function(call, args)
   local keys, bid = call.keys, args.bid
   local token = redis.call('LINDEX', keys.batch(bid), 0)
-  if not token or not batches.is_of(args.clients, token) then return 'delivery_not_found' end
+  if not token or not batches.is_of(args.tokens, token) then return 'delivery_not_found' end
   if redis.call('HEXISTS', keys.subscriber(token), 'paused_at') == 1 then return 'delivery_paused' end
   local ordered = redis.call('HGET', keys.subscriber(token), 'ordered') == '1'
   local job = ordered and waiting.oldest_job(call, token) or jobs.delivery_of(bid)

@@ -1,11 +1,11 @@
 #!lua flags=no-writes,allow-oom
 --[[
-find_delivery: read one batch, whatever its state. If `clients` are given, the batch must be of one of these
+find_delivery: read one batch, whatever its state. If `tokens` are given, the batch must be of one of these
 subscribers. If `state` is `dead`, it must be a dead letter. Changes nothing.
 
 `entries` has one entry, as in list_deliveries, or none if no batch was found. If the batch still exists, the entry has
 all failed attempts that are stored. If it has ended, it is looked for in the delivery logs; `looked` is the number of
-records in the logs that were searched. Without `clients`, a call searches only some of the logs, as one step of a scan
+records in the logs that were searched. Without `tokens`, a call searches only some of the logs, as one step of a scan
 over all. `place` says where the scan goes on; it is `0` at the beginning and at the end. `skipped` is the key of a dead
 letter of this name, or of a log, that cannot be read, because another program has written the key.
 
@@ -35,13 +35,13 @@ local function in_log(call, list, ending, token, id)
 end
 
 -- Returns the names of the logs that this call searches, and the place at which the next call continues the scan over
--- all logs. If `clients` are given, one call searches all their logs, because these are few.
-local function logs_of(call, clients, place)
+-- all logs. If `tokens` are given, one call searches all their logs, because these are few.
+local function logs_of(call, tokens, place)
   local names = {}
-  for _, token in ipairs(clients) do
+  for _, token in ipairs(tokens) do
     for _, ending in ipairs(delivery_log.ENDINGS) do names[#names + 1] = delivery_log.name_of(ending, token) end
   end
-  if #clients > 0 then return names, '0' end
+  if #tokens > 0 then return names, '0' end
   local next_place, found = unpack(redis.call('ZSCAN', call.keys.deliveries_logs(), place, 'COUNT', LOGS_PER_CALL))
   for i = 1, #found, 2 do names[#names + 1] = found[i] end
   return names, next_place
@@ -81,18 +81,18 @@ local function wait_of(call, seen, entry)
 end
 
 return function(call, args)
-  local seen, clients, id, looked, place = delivery_states.begin(), args.clients, args.id, 0, '0'
+  local seen, tokens, id, looked, place = delivery_states.begin(), args.tokens, args.id, 0, '0'
   local is_any = args.state ~= 'dead'
   local entry, skipped, waits_for, next_ms
   if is_any then entry = delivery_states.batch(call, seen, id) end
   if not entry then entry, skipped = delivery_states.dead_letter(call, id) end
   if entry then
-    if not batches.is_of(clients, entry.subscriber) then return { entries = {}, looked = 0, place = place } end
+    if not batches.is_of(tokens, entry.subscriber) then return { entries = {}, looked = 0, place = place } end
     delivery_states.describe(call, seen, entry, MAX_SHOWN_ATTEMPTS)
     waits_for, next_ms = wait_of(call, seen, entry)
   elseif is_any then
     local names
-    names, place = logs_of(call, clients, args.place)
+    names, place = logs_of(call, tokens, args.place)
     local unreadable
     entry, looked, unreadable = in_logs(call, names, id)
     skipped = skipped or unreadable

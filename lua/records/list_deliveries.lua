@@ -1,6 +1,6 @@
 #!lua flags=no-writes,allow-oom
 --[[
-list_deliveries: read a page of batches, the newest first, of some subscribers (`clients`) or of all, and in one state
+list_deliveries: read a page of batches, the newest first, of some subscribers (`tokens`) or of all, and in one state
 or in any. With the state `dead`, `reason` may say why they died. Changes nothing.
 
 A page is read in one step, so no batch changes its state meanwhile. It lists batches whose time is from `since_ms`
@@ -29,48 +29,48 @@ local MAX_SHOWN_ATTEMPTS = 3
 -- long.
 local SUBSCRIBERS_PER_EXISTS = 50
 
-local function queue_owners(listing, clients)
-  if #clients > 0 then return clients end
-  local gauge, tokens = redis.call('HGETALL', listing.call.keys.gauge_batches()), {}
-  for i = 1, #gauge, 2 do tokens[#tokens + 1] = gauge[i] end
-  listing.sources = listing.sources + #tokens
-  return tokens
+local function queue_owners(listing, tokens)
+  if #tokens > 0 then return tokens end
+  local gauge, owners = redis.call('HGETALL', listing.call.keys.gauge_batches()), {}
+  for i = 1, #gauge, 2 do owners[#owners + 1] = gauge[i] end
+  listing.sources = listing.sources + #owners
+  return owners
 end
 
 -- Each `add_…` function adds sources (merging.lua) to a merge: those that list one kind of batches, such as retried
--- ones. `clients` has the subscribers whose batches are listed. If it is empty, the batches of all are listed.
-local function add_queues(listing, merge, clients)
+-- ones. `tokens` has the subscribers whose batches are listed. If it is empty, the batches of all are listed.
+local function add_queues(listing, merge, tokens)
   local keys = listing.call.keys
-  for _, token in ipairs(clients) do
+  for _, token in ipairs(tokens) do
     merging.add(merge, delivery_sources.batches(listing, keys.batches_queued(token), 1000))
   end
-  if #clients == 0 then merging.add(merge, delivery_sources.batches(listing, keys.batches_index(), 1)) end
+  if #tokens == 0 then merging.add(merge, delivery_sources.batches(listing, keys.batches_index(), 1)) end
 end
 
-local function add_open(listing, merge, clients)
+local function add_open(listing, merge, tokens)
   local entries, bids, open = {}, {}, listing.call.keys.batches_open()
-  for _, token in ipairs(clients) do entries[#entries + 1] = redis.call('HGET', open, token) or nil end
-  if #clients == 0 then entries = redis.call('HVALS', open) end
+  for _, token in ipairs(tokens) do entries[#entries + 1] = redis.call('HGET', open, token) or nil end
+  if #tokens == 0 then entries = redis.call('HVALS', open) end
   for i, entry in ipairs(entries) do bids[i] = open_batches.read_entry(entry) end
   delivery_sources.add_singles(listing, merge, bids)
 end
 
-local function add_in_flight(listing, merge, clients)
-  delivery_sources.add_singles(listing, merge, delivery_states.in_flight(listing.call, listing.seen, clients))
+local function add_in_flight(listing, merge, tokens)
+  delivery_sources.add_singles(listing, merge, delivery_states.in_flight(listing.call, listing.seen, tokens))
 end
 
-local function add_paused(listing, merge, clients)
-  for _, token in ipairs(queue_owners(listing, clients)) do
+local function add_paused(listing, merge, tokens)
+  for _, token in ipairs(queue_owners(listing, tokens)) do
     if delivery_states.is_paused(listing.call, listing.seen, token) then add_queues(listing, merge, { token }) end
   end
 end
 
-local function add_retrying(listing, merge, clients)
-  local tokens = queue_owners(listing, clients)
-  for from = 1, #tokens, SUBSCRIBERS_PER_EXISTS do
+local function add_retrying(listing, merge, tokens)
+  local owners = queue_owners(listing, tokens)
+  for from = 1, #owners, SUBSCRIBERS_PER_EXISTS do
     local indexes = {}
-    for i = from, math.min(from + SUBSCRIBERS_PER_EXISTS - 1, #tokens) do
-      indexes[#indexes + 1] = listing.call.keys.batches_retrying(tokens[i])
+    for i = from, math.min(from + SUBSCRIBERS_PER_EXISTS - 1, #owners) do
+      indexes[#indexes + 1] = listing.call.keys.batches_retrying(owners[i])
     end
     if redis.call('EXISTS', unpack(indexes)) > 0 then
       for _, index in ipairs(indexes) do
@@ -80,20 +80,20 @@ local function add_retrying(listing, merge, clients)
   end
 end
 
-local function add_dead(listing, merge, clients)
+local function add_dead(listing, merge, tokens)
   local keys = listing.call.keys
-  for _, token in ipairs(clients) do
+  for _, token in ipairs(tokens) do
     merging.add(merge, delivery_sources.dead_letters(listing, keys.dead_letters_of(token)))
   end
-  if #clients == 0 then merging.add(merge, delivery_sources.dead_letters(listing, keys.dead_letters_index())) end
+  if #tokens == 0 then merging.add(merge, delivery_sources.dead_letters(listing, keys.dead_letters_index())) end
 end
 
-local function add_logs(listing, merge, clients)
+local function add_logs(listing, merge, tokens)
   for _, wanted in ipairs(listing.state and { listing.state } or delivery_log.ENDINGS) do
-    for _, token in ipairs(clients) do
+    for _, token in ipairs(tokens) do
       merging.add(merge, delivery_sources.log(listing, wanted, token, listing.newest_ms))
     end
-    if #clients == 0 then merging.add(merge, delivery_trail.source(listing, wanted)) end
+    if #tokens == 0 then merging.add(merge, delivery_trail.source(listing, wanted)) end
   end
 end
 
@@ -109,7 +109,7 @@ return function(call, args)
   local listing = delivery_sources.begin(call, bounds, args, MAX_BATCHES)
   local merge = merging.begin()
   for _, add in ipairs(args.state and { ADD[args.state] } or { add_queues, add_dead, add_logs }) do
-    add(listing, merge, args.clients)
+    add(listing, merge, args.tokens)
   end
   local entries, last = {}, nil
   for entry in merging.next, merge do

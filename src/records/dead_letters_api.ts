@@ -74,7 +74,7 @@ export function deadLettersApi(parts: DeadLettersParts): Route[] {
         const { limit, before, ...asked } = query;
         const { reason, since: sinceMs, until: untilMs } = asked;
         const { tokens, priceInCalls } = await subscribersAsked(parts, caller, query, WHAT);
-        const wanted = { clients: tokens, state: 'dead', reason, sinceMs, untilMs, after: before };
+        const wanted = { tokens, state: 'dead', reason, sinceMs, untilMs, after: before };
         const page = await deliveries.list(wanted, limit ?? DEFAULT_LISTED);
         const letters = page.deliveries.filter(isComplete).map(deadLetterOf);
         const place = page.next && `${page.next.atMs}-${page.next.id}`;

@@ -17,8 +17,8 @@ const MAX_BATCHES_PER_CALL = 100;
 const EVENTS_PER_READ = 20;
 
 interface Wanted {
-  /** Tokens of subscribers. Undefined stands for all subscribers. */
-  clients?: readonly string[] | undefined;
+  /** Of subscribers. Undefined stands for all subscribers. */
+  tokens?: readonly string[] | undefined;
   state?: string | undefined;
   /** With the state `dead`: limits the listing to batches that died for this reason. */
   reason?: DeathReason | undefined;
@@ -44,7 +44,7 @@ interface DeliveryPage {
 
 /**
  * Lists, finds, retries and buries batches. An accepted or dropped batch is deleted; the methods return its record in
- * the delivery log instead. With `clients` (tokens of subscribers), a method sees only the batches of these
+ * the delivery log instead. With `tokens` (of subscribers), a method sees only the batches of these
  * subscribers.
  */
 export class Deliveries {
@@ -73,12 +73,12 @@ export class Deliveries {
   }
 
   async #slice(wanted: Wanted, limit: number, after: Place | undefined): Promise<DeliveryPage> {
-    const { clients, sinceMs = 0, ...filter } = wanted;
+    const { tokens, sinceMs = 0, ...filter } = wanted;
     const place = { placeMs: after?.atMs, placeId: after?.id };
     const args = { ...filter, sinceMs, ...place, limit };
     const pages = await Promise.all(
-      this.#holding(clients).map(async ([partition, tokens]) => {
-        const page = await partition.run('list_deliveries', { ...args, clients: tokens });
+      this.#holding(tokens).map(async ([partition, there]) => {
+        const page = await partition.run('list_deliveries', { ...args, tokens: there });
         if (page.skipped !== undefined) partition.logSkipped(page.skipped);
         return page;
       }),
@@ -107,14 +107,14 @@ export class Deliveries {
    */
   async find(
     id: string,
-    clients?: readonly string[],
+    tokens?: readonly string[],
     state?: 'dead',
   ): Promise<{ delivery: Delivery | undefined; wait?: Wait | undefined; looked: number }> {
     let looked = 0;
-    const found = await firstFound(this.#holding(clients), async ([partition, tokens]) => {
+    const found = await firstFound(this.#holding(tokens), async ([partition, there]) => {
       let place = '0';
       do {
-        const reply = await partition.run('find_delivery', { clients: tokens, id, state, place });
+        const reply = await partition.run('find_delivery', { tokens: there, id, state, place });
         const [entry] = reply.entries;
         looked += reply.looked;
         place = reply.place;
@@ -130,18 +130,18 @@ export class Deliveries {
   }
 
   /** Makes a waiting batch due at once. */
-  async retry(id: string, clients?: readonly string[]): Promise<Reply<'retry_batch'>> {
-    const found = await firstFound(this.#holding(clients), async ([partition, tokens]) => {
-      const outcome = await partition.run('retry_batch', { clients: tokens, bid: id });
+  async retry(id: string, tokens?: readonly string[]): Promise<Reply<'retry_batch'>> {
+    const found = await firstFound(this.#holding(tokens), async ([partition, there]) => {
+      const outcome = await partition.run('retry_batch', { tokens: there, bid: id });
       return outcome === 'delivery_not_found' ? undefined : outcome;
     });
     return found ?? 'delivery_not_found';
   }
 
   /** Makes a waiting batch a dead letter. */
-  async bury(id: string, clients?: readonly string[]): Promise<Reply<'bury_batch'>> {
-    const found = await firstFound(this.#holding(clients), async ([partition, tokens]) => {
-      const reply = await partition.run('bury_batch', { clients: tokens, bid: id });
+  async bury(id: string, tokens?: readonly string[]): Promise<Reply<'bury_batch'>> {
+    const found = await firstFound(this.#holding(tokens), async ([partition, there]) => {
+      const reply = await partition.run('bury_batch', { tokens: there, bid: id });
       return reply.outcome === 'delivery_not_found' ? undefined : reply;
     });
     return found ?? { outcome: 'delivery_not_found', token: undefined, events: 0 };
@@ -160,12 +160,12 @@ export class Deliveries {
   }
 
   /**
-   * Groups the tokens in `clients` by partition. Without `clients`, returns all partitions, each with an empty list. To
+   * Groups the tokens in `tokens` by partition. Without `tokens`, returns all partitions, each with an empty list. To
    * a script, an empty list means all subscribers.
    */
-  #holding(clients: readonly string[] | undefined): [Partition, string[]][] {
-    if (clients === undefined) return this.#partitions.all.map((partition) => [partition, []]);
-    return [...Map.groupBy(clients, (client) => this.#partitions.ofSubscriber(client))];
+  #holding(tokens: readonly string[] | undefined): [Partition, string[]][] {
+    if (tokens === undefined) return this.#partitions.all.map((partition) => [partition, []]);
+    return [...Map.groupBy(tokens, (token) => this.#partitions.ofSubscriber(token))];
   }
 }
 

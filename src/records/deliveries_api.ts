@@ -87,7 +87,7 @@ export function deliveriesApi(parts: DeliveriesParts): Route[] {
         const { limit, before, ...asked } = query;
         const { tokens, priceInCalls } = await subscribersAsked(parts, caller, asked, WHAT);
         const { state, since, until } = asked;
-        const wanted = { clients: tokens, state, sinceMs: since, untilMs: until, after: before };
+        const wanted = { tokens, state, sinceMs: since, untilMs: until, after: before };
         const page = await deliveries.list(wanted, limit ?? DEFAULT_LISTED);
         const place = page.next && `${page.next.atMs.toFixed(3)}-${page.next.id}`;
         return {

@@ -69,9 +69,9 @@ describe('bury_batch', () => {
 
   test('changes nothing for a batch in flight or due, of another subscriber, or that is not there', async () => {
     await publish();
-    const refuses = async (outcome: string, name: string, clients?: string[]) => {
+    const refuses = async (outcome: string, name: string, tokens?: string[]) => {
       const before = await snapshot(redis.store);
-      assert.deepEqual(await bus.buryBatch(name, clients), refused(outcome));
+      assert.deepEqual(await bus.buryBatch(name, tokens), refused(outcome));
       assert.deepEqual(await snapshot(redis.store), before);
     };
     await refuses('delivery_not_found', 'b1');

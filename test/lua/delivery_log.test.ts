@@ -112,7 +112,7 @@ describe('the delivery log', () => {
     await take('busy', 100, 50);
     const ended = [...(await readRecords(redis.store)).values()].map(({ record }) => Number(record[0]));
     assert.deepEqual(ended, ended.toSorted());
-    const { entries } = await redis.store.run('list_deliveries', { clients: [], sinceMs: 0, limit: 1 });
+    const { entries } = await redis.store.run('list_deliveries', { tokens: [], sinceMs: 0, limit: 1 });
     assert.match(entries[0]?.record ?? '', new RegExp(`^${ended.at(-1)},`));
   });
 
@@ -130,7 +130,7 @@ describe('the delivery log', () => {
     for (const [i, us] of ended.entries()) {
       const bounds = { sinceMs: 0, untilMs: us / 1000, limit: 4 };
       const { entries } = await redis.store.run('list_deliveries', {
-        clients: [],
+        tokens: [],
         state: 'taken',
         ...bounds,
       });
@@ -157,7 +157,7 @@ describe('the delivery log', () => {
       else await commands.ltrim(trail, -left, -1);
       const found: string[] = [];
       for (let place = {}; ; ) {
-        const page = { clients: [], sinceMs: 0, limit: 5, ...place };
+        const page = { tokens: [], sinceMs: 0, limit: 5, ...place };
         const { entries, nextMs, nextId } = await redis.store.run('list_deliveries', page);
         found.push(...entries.map(({ id }) => id));
         if (nextMs === undefined) break;
@@ -186,7 +186,7 @@ describe('the delivery log', () => {
     await take('busy', 1, 100_000);
     const found: number[] = [];
     for (let place = {}; ; ) {
-      const page = { clients: [], state: 'taken', sinceMs: 0, limit: 5, ...place };
+      const page = { tokens: [], state: 'taken', sinceMs: 0, limit: 5, ...place };
       const { entries, nextMs, nextId, looked } = await redis.store.run('list_deliveries', page);
       assert.ok(looked < 2100, String(looked));
       found.push(entries.length);
@@ -250,7 +250,7 @@ describe('the delivery log', () => {
       assert.equal(delivery?.state, 'taken');
     }
     const { looked, place } = await redis.store.run('find_delivery', {
-      ...{ clients: [], id: 'nobody--------------', place: '0' },
+      ...{ tokens: [], id: 'nobody--------------', place: '0' },
     });
     assert.ok(place !== '0' && looked < 700, `a call looked at ${looked} records`);
   });

@@ -60,9 +60,9 @@ describe('retry_batch', () => {
 
   test('changes nothing for a batch in flight, of a paused subscriber, of another, or that is not there', async () => {
     await heldBack();
-    const refused = async (outcome: string, name: string, clients?: string[]) => {
+    const refused = async (outcome: string, name: string, tokens?: string[]) => {
       const before = await snapshot(redis.store);
-      assert.equal(await bus.retryBatch(name, clients), outcome);
+      assert.equal(await bus.retryBatch(name, tokens), outcome);
       assert.deepEqual(await snapshot(redis.store), before);
     };
     await refused('delivery_not_found', 'b1');

@@ -42,22 +42,22 @@ export async function assertDeliveries(
 async function assertSome(store: Partition, all: Listed[], step: number): Promise<void> {
   const tokens = [undefined, ...new Set(all.map(({ token }) => token))];
   const states = [undefined, ...STATES];
-  const client = tokens[step % tokens.length];
+  const wanted = tokens[step % tokens.length];
   const state = states[Math.floor(step / tokens.length) % states.length];
   const isWanted = (each: Listed) =>
-    (client === undefined || each.token === client) && (state === undefined || each.state === state);
-  const names = (await list(store, { client, state }, PAGE)).map(({ name }) => name);
+    (wanted === undefined || each.token === wanted) && (state === undefined || each.state === state);
+  const names = (await list(store, { wanted, state }, PAGE)).map(({ name }) => name);
   assert.deepEqual(names.sort(), all.flatMap((each) => (isWanted(each) ? each.name : [])).sort());
   const one = all[step % Math.max(1, all.length)];
   if (one) await assertFound(store, one);
 }
 
 async function assertFound(store: Partition, { name, token, state }: Listed): Promise<void> {
-  for (const clients of [[], [token], ['somebody', token], ['somebody']]) {
+  for (const tokens of [[], [token], ['somebody', token], ['somebody']]) {
     const id = idOf.get(name) ?? '';
-    const { entries } = await store.run('find_delivery', { clients, id, place: '0' });
+    const { entries } = await store.run('find_delivery', { tokens, id, place: '0' });
     const found = entries.map((entry) => `${shortName(entry.id)} ${entry.subscriber} ${entry.state}`);
-    assert.deepEqual(found, String(clients) === 'somebody' ? [] : [`${name} ${token} ${state}`]);
+    assert.deepEqual(found, String(tokens) === 'somebody' ? [] : [`${name} ${token} ${state}`]);
   }
 }
 
@@ -65,7 +65,7 @@ const idOf = new Map<string, string>();
 
 async function list(
   store: Partition,
-  { client, state }: { client?: string | undefined; state?: string | undefined },
+  { wanted, state }: { wanted?: string | undefined; state?: string | undefined },
   limit: number,
 ): Promise<Listed[]> {
   const listed: Listed[] = [];
@@ -73,7 +73,7 @@ async function list(
   let lastMs = Number.POSITIVE_INFINITY;
   for (;;) {
     const { entries, nextMs, nextId } = await store.run('list_deliveries', {
-      ...{ state, clients: client === undefined ? [] : [client], sinceMs: 0, limit },
+      ...{ state, tokens: wanted === undefined ? [] : [wanted], sinceMs: 0, limit },
       ...place,
     });
     for (const { id, subscriber, state, placeMs } of entries) {

@@ -140,7 +140,7 @@ export class FlowScene {
   async #drop(token: string, untilMs?: number): Promise<void> {
     const { redis, keys } = this.#store;
     const bids = await redis.zrange(keys.dead_letters_of(token), '0', '-1');
-    await this.#store.run('purge', { client: token, deliveryLog: DELIVERY_LOG, bids });
+    await this.#store.run('purge', { token, deliveryLog: DELIVERY_LOG, bids });
     const { events } = await this.#bus.dropQueue(token, 500, untilMs);
     this.#add(token, -events);
   }
@@ -344,7 +344,7 @@ export class FlowScene {
   /** Retries all dead letters. */
   async revive(): Promise<void> {
     const bids = await this.#store.redis.zrange(this.#store.keys.dead_letters_index(), '0', '-1');
-    const revived = await this.#store.run('revive', { client: '', bids });
+    const revived = await this.#store.run('revive', { token: '', bids });
     for (const { token, events = 0 } of revived) if (token) this.#add(token, events);
     await this.#check(`revive ${revived.map(({ outcome }) => outcome)}`);
   }

@@ -15,15 +15,15 @@ local function add_record(call, records, bid)
   delivery_log.add_drop(call, records, bid, about)
 end
 
--- Deletes the dead letters `bids`. If `client` is given, letters of other subscribers stay. Returns how many were
+-- Deletes the dead letters `bids`. If `wanted` is given, letters of other subscribers stay. Returns how many were
 -- deleted.
-function purging.purge(call, bids, client, max_records)
+function purging.purge(call, bids, wanted, max_records)
   local purged = 0
   local records = delivery_log.drops('purged', max_records)
   for _, bid in ipairs(bids) do
     local token = redis.call('LINDEX', call.keys.dead_letter(bid), 0)
-    if token ~= client then dead_letters.forget_entry(call, bid, client) end
-    if not client or not token or token == client then
+    if token ~= wanted then dead_letters.forget_entry(call, bid, wanted) end
+    if not wanted or not token or token == wanted then
       add_record(call, records, bid)
       if dead_letters.delete(call, bid) then purged = purged + 1 end
     end

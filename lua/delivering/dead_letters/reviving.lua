@@ -27,12 +27,12 @@ local function revive(call, bid, token, ordered)
   return { outcome = 'ok', token = token, events = events }
 end
 
--- Turns a dead letter back into a batch. If `client` is given, the dead letter must belong to this subscriber. Returns
+-- Turns a dead letter back into a batch. If `wanted` is given, the dead letter must belong to this subscriber. Returns
 -- a table with the `outcome`. If it is 'ok', the table also has the subscriber's `token`, and the number of `events`.
-function reviving.revive(call, bid, client)
+function reviving.revive(call, bid, wanted)
   local token = redis.call('LINDEX', call.keys.dead_letter(bid), 0)
-  if not token or client and client ~= token then
-    dead_letters.forget_entry(call, bid, client)
+  if not token or wanted and wanted ~= token then
+    dead_letters.forget_entry(call, bid, wanted)
     return { outcome = 'dead_letter_not_found' }
   end
   local callback, ordered = unpack(redis.call('HMGET', call.keys.subscriber(token), 'callback', 'ordered'))

@@ -57,9 +57,8 @@ export class DeadLetters {
     const isPurged = await firstFound(this.#partitions.holding(client), async (partition) => {
       const token = await partition.command((redis, keys) => redis.lindex(keys.dead_letter(id), 0));
       const isOwn = client !== undefined && token !== null && ownerOf(token) === client;
-      // The script deletes only dead letters of the subscriber that it gets as `client`. Without `client`, as for root,
-      // it deletes any dead letter. A client may also delete the dead letters of its joins. For such a letter, the
-      // script gets the token of the join as `client`.
+      // The script deletes only dead letters of the subscriber that it gets, or, without one, any. A client may also
+      // delete the dead letters of its joins. For such a letter, the script gets the token of the join.
       return (await this.#purge(partition, isOwn ? token : client, [id])) === 1 || undefined;
     });
     return isPurged ?? false;
@@ -72,13 +71,14 @@ export class DeadLetters {
     );
   }
 
-  #purge(partition: Partition, client: string | undefined, bids: string[]): Promise<number> {
-    return partition.run('purge', { client, deliveryLog: this.#deliveryLog, bids });
+  #purge(partition: Partition, token: string | undefined, bids: string[]): Promise<number> {
+    return partition.run('purge', { token, deliveryLog: this.#deliveryLog, bids });
   }
 
-  async #revive(partition: Partition, client: string, bids: string[]): Promise<RetryOutcome[]> {
-    const letters = await partition.run('revive', { client, bids });
-    for (const { token, events } of letters) if (token !== undefined) this.#revived(token, events ?? 0);
+  async #revive(partition: Partition, token: string, bids: string[]): Promise<RetryOutcome[]> {
+    const letters = await partition.run('revive', { token, bids });
+    for (const letter of letters)
+      if (letter.token !== undefined) this.#revived(letter.token, letter.events ?? 0);
     return letters.map(({ outcome }) => outcome);
   }
 

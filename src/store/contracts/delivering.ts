@@ -49,8 +49,11 @@ export const lanes = {
  */
 const callback = 'text?';
 
-/** The token of the client whose API call runs the script. Undefined for root. */
-const client = 'text?';
+/** The subscriber whose dead letters are wanted. Undefined stands for all subscribers. */
+const token = 'text?';
+
+/** The subscribers whose batches are wanted. An empty list stands for all subscribers. */
+const tokens = ['text'] as const;
 
 /**
  * The arguments of one step of a bulk operation: a script call that counts, retries or purges up to `max` dead letters.
@@ -137,19 +140,19 @@ export const deliveringContracts = {
     reply: 'ok|job_not_found|job_not_scheduled',
   },
   retry_batch: {
-    arguments: { clients: ['text'], bid: 'text' },
+    arguments: { tokens, bid: 'text' },
     reply: 'ok|delivery_not_found|delivery_not_waiting|delivery_paused',
   },
   bury_batch: {
-    arguments: { clients: ['text'], bid: 'text' },
+    arguments: { tokens, bid: 'text' },
     reply: { outcome: 'ok|delivery_not_found|delivery_not_waiting', token: 'text?', events: 'number' },
   },
   revive: {
-    arguments: { client, bids: ['text'] },
+    arguments: { token, bids: ['text'] },
     reply: [{ outcome: 'ok|dead_letter_not_found|subscriber_not_found', token: 'text?', events: 'number?' }],
   },
   purge: {
-    arguments: { client, deliveryLog, bids: ['text'] },
+    arguments: { token, deliveryLog, bids: ['text'] },
     reply: 'number',
   },
   begin_bulk: {

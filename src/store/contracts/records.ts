@@ -1,7 +1,7 @@
 import type { Contract } from '../contract.ts';
 
-/** The tokens of the subscribers whose batches are wanted. An empty list stands for all subscribers. */
-const clients = ['text'] as const;
+/** The subscribers whose batches are wanted. An empty list stands for all subscribers. */
+const tokens = ['text'] as const;
 
 /**
  * The entries of a listing of batches, sorted by `placeMs` and then by `id`.
@@ -45,7 +45,7 @@ export const recordsContracts = {
   },
   list_deliveries: {
     arguments: {
-      clients,
+      tokens,
       state: 'text?',
       reason: 'text?',
       sinceMs: 'number',
@@ -57,7 +57,7 @@ export const recordsContracts = {
     reply: { entries, nextMs: 'text?', nextId: 'text?', looked: 'number', skipped: 'text?' },
   },
   find_delivery: {
-    arguments: { clients, id: 'text', state: 'text?', place: 'text' },
+    arguments: { tokens, id: 'text', state: 'text?', place: 'text' },
     reply: {
       entries,
       looked: 'number',

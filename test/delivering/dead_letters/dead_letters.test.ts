@@ -25,8 +25,8 @@ const partitions = (store: Partition = redis.store) => new Partitions(store);
 const deadLetters = (store?: Partition) =>
   new DeadLetters(partitions(store), { deliveryLog: 1000 }, (token, events) => revived.push([token, events]));
 const deliveries = () => new Deliveries(partitions());
-const list = (clients: string[] | undefined, limit: number, after?: Place) =>
-  deliveries().list({ clients, state: 'dead', after }, limit);
+const list = (tokens: string[] | undefined, limit: number, after?: Place) =>
+  deliveries().list({ tokens, state: 'dead', after }, limit);
 const THEN_MS = 1_600_000_000_000;
 const names = (letters: readonly Delivery[]) => letters.map(({ id }) => shortName(id));
 const dead = async () => Object.keys(await readDeadLetters(redis.store));

@@ -114,7 +114,7 @@ describe('a batch of a join', () => {
     await joins.put('order', RULES);
     await publish(joinEvent('paid', 1));
     const list = async () =>
-      (await redis.store.run('list_deliveries', { clients: [TOKEN], sinceMs: 0, limit: 9 })).entries;
+      (await redis.store.run('list_deliveries', { tokens: [TOKEN], sinceMs: 0, limit: 9 })).entries;
     assert.deepEqual(
       (await list()).map(({ state }) => state),
       ['open'],
