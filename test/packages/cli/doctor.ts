@@ -3,7 +3,7 @@ import type { RequestListener } from 'node:http';
 import { test } from 'node:test';
 import { selfSigned } from '../../../harness/http/certificates.ts';
 import { ROOT_KEY } from '../../../harness/processes/bus_environment.ts';
-import { inTrouble, serving } from './doctor_servers.ts';
+import { inTrouble, passOn, serving } from './doctor_servers.ts';
 import { asRoot, bus } from './shared_bus.ts';
 import { Terminal } from './terminal.ts';
 
@@ -66,10 +66,7 @@ test('a bus behind a router may be below a path', async (t) => {
   const port = await serving(t, async ({ url = '', headers }, response) => {
     paths.push(url);
     if (!url.startsWith('/bus/')) return void response.writeHead(404).end();
-    const { authorization = '' } = headers;
-    const answered = await fetch(bus.url + url.slice('/bus'.length), { headers: { authorization } });
-    response.writeHead(answered.status, { 'content-type': answered.headers.get('content-type') ?? '' });
-    response.end(await answered.text());
+    await passOn({ url: url.slice('/bus'.length), headers }, response);
   });
   // Not as root, whom doctor would tell of the callbacks of all other tests.
   const { token, secret } = (await bus.scene(t)).publisher;
@@ -140,12 +137,10 @@ test('doctor says at which URL to call a bus that redirects to https', async (t)
 });
 
 test('doctor does not take root for a client if the bus cannot say at the moment', async (t) => {
-  const port = await serving(t, async ({ url = '', headers: { authorization = '' } }, response) => {
+  const port = await serving(t, async (request, response) => {
     // 501 is no passing failure, so rtm does not try again.
-    if (url.startsWith('/jobs')) return void response.writeHead(501).end();
-    const answered = await fetch(bus.url + url, { headers: { authorization } });
-    response.writeHead(answered.status, { 'content-type': answered.headers.get('content-type') ?? '' });
-    response.end(await answered.text());
+    if (request.url?.startsWith('/jobs')) return void response.writeHead(501).end();
+    await passOn(request, response);
   });
   const { stdout, status } = await terminal.rtm(`doctor -b 127.0.0.1:${port} -t ${ROOT_KEY}`);
   assert.match(stdout, /^BAD +lists +http_501: .*\n$/m);
