@@ -38,7 +38,8 @@ export function healthApi({ config, partitions, dueDeliveries }: HealthParts): R
     route('GET /pulse', ALL, {
       answers: NOTHING,
       async handle() {
-        await Promise.all(partitions.all.map((partition) => partition.expectCommands()));
+        // Redis takes 0.1 ms for each of these calls, and answers all of its partitions alike.
+        await Promise.all(partitions.byRedis().map(([one]) => one.expectCommands()));
         return NO_CONTENT;
       },
     }),
