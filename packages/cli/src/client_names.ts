@@ -65,7 +65,8 @@ export async function listedByTokenOrName<Entry>(
   list: (token: string | undefined) => Promise<Entry[]>,
 ): Promise<Entry[]> {
   const entries = await list(given).catch((error: RoutemasterError) => {
-    const isMissing = error instanceof BadQueryError && error.members.field === 'subscriber' && !given;
+    const isMissing =
+      error instanceof BadQueryError && error.members.field === 'subscriber' && given === undefined;
     throw isMissing ? new Failure(error.code, 'say whose join it is: give --subscriber TOKEN') : error;
   });
   if (entries.length > 0 || given === undefined) return entries;

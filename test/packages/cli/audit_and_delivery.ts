@@ -154,6 +154,8 @@ test('delivery and dead list those of one join', async (t) => {
   for (const list of ['delivery', 'dead']) {
     const { stderr } = await terminal.rtm(`${list} list --join first ${asRoot()}`);
     assert.equal(stderr, 'bad_query: say whose join it is: give --subscriber TOKEN\n');
+    const ofEmpty = await terminal.rtm(`${list} list --subscriber= ${asRoot()}`);
+    assert.match(ofEmpty.stderr, /^bad_query: subscriber .*/);
   }
   await Promise.all(['first', 'second'].map((name) => publisher.call('DELETE', `/joins/${name}`)));
 });
