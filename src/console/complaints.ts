@@ -33,7 +33,8 @@ export interface State {
    */
   dropped?: { events: number; agoMs: number; ofJoins?: number } | undefined;
   /**
-   * The word with which Redis refuses writes, such as NOREPLICAS, and the partitions for which it does, if not for all.
+   * The word with which Redis refuses writes or commands, such as NOREPLICAS, and the partitions for which it does, if
+   * not for all.
    * Undefined if it refuses none.
    */
   refusal?: { word: string; partitions: readonly Partition[] | undefined } | undefined;
@@ -65,7 +66,7 @@ export interface Complaint {
   advice: Content;
 }
 
-/** What to do if Redis refuses writes, by the word with which its error begins. */
+/** What to do if Redis refuses writes or commands, by the word with which its error begins. */
 const ADVICE_ON_REFUSAL: Readonly<Record<string, string>> = {
   NOREPLICAS: 'Too few replicas follow it: start them, or lower its min-replicas-to-write.',
   MISCONF: 'It cannot save to its disk: make room there. Its log says more.',
@@ -89,9 +90,14 @@ function ofBus(state: State): Complaint[] {
     const [of, to, there] = partitions
       ? [` for ${listed(partitions)}`, ' to topics there', ' there']
       : ['', '', ''];
+    // The ACL may lack a command that only some calls need.
+    const [what, follows] =
+      word === 'NOPERM'
+        ? ['commands', `Calls that need them are answered 503, and deliveries${there} may wait.`]
+        : ['writes', `Publishes${to} are refused, and deliveries${there} wait.`];
     found.push({
-      text: `Redis refuses writes${of} (${word}).`,
-      advice: `Publishes${to} are refused, and deliveries${there} wait. ${advise(ADVICE_ON_REFUSAL[word] ?? 'The log of the bus quotes what Redis says.')}`,
+      text: `Redis refuses ${what}${of} (${word}).`,
+      advice: `${follows} ${advise(ADVICE_ON_REFUSAL[word] ?? 'The log of the bus quotes what Redis says.')}`,
     });
   }
   if (ageMs === undefined || ageMs > MISSED_SAMPLES * STEPS.fine.ms)

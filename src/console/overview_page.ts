@@ -80,7 +80,7 @@ async function readState({ partitions, limits, history }: OverviewParts, api: Ap
   return { figures: latest?.figures, ageMs, memory, away, replicas, processes, dropped, refusal };
 }
 
-/** Resolves with the word of a Redis that refuses writes, and the partitions of all that do. */
+/** Resolves with the word of a Redis that refuses writes or commands, and the partitions of all that do. */
 export async function refusalOfWrites(partitions: Partitions): Promise<State['refusal']> {
   const groups = partitions.byRedis();
   const words = await Promise.all(groups.map(([head]) => wordOfRefusal(head)));
@@ -90,7 +90,7 @@ export async function refusalOfWrites(partitions: Partitions): Promise<State['re
   return { word, partitions: refusing.length < groups.length ? refusing.flat() : undefined };
 }
 
-/** Resolves with the word with which Redis refuses writes. Undefined if it does not, or is away. */
+/** Resolves with the word with which Redis refuses writes or commands. Undefined if it does not, or is away. */
 async function wordOfRefusal(partition: Partition): Promise<string | undefined> {
   try {
     await partition.expectCommands();

@@ -29,7 +29,9 @@ test('operating.md says what to do about each complaint of the overview', () => 
   const dropped = { events: 7, agoMs: 4 * MINUTE_MS };
   const refusal = { word: 'MISCONF', partitions: undefined };
   const state = { figures: FIGURES, ageMs: 5 * MINUTE_MS, memory, away, replicas, dropped, refusal };
-  const complaints = complaintsOf(state);
+  const [forbidden] = complaintsOf({ ...state, refusal: { word: 'NOPERM', partitions: undefined } });
+  assert.ok(forbidden);
+  const complaints = [forbidden, ...complaintsOf(state)];
   const said = complaints.map(({ text }) => text.toLowerCase());
   assert.ok(
     said.includes('7 events were dropped within a day, the last at most 4 min ago.'),
@@ -66,19 +68,24 @@ test('tells a client of its own trouble, and of that of the bus without what an 
   ]);
 });
 
-test('says which partitions have a Redis that refuses writes, unless it is that of all', () => {
+test('says which partitions have a Redis that refuses writes or commands, unless it is that of all', () => {
   const memory = { used: 0, max: 0, highMark: 0, lowMark: 0, unfreed: 0 };
-  const said = (partitions?: Partition[]) =>
-    complaintsOf({ figures: undefined, ageMs: 0, memory, away: [], refusal: { word: 'X', partitions } }).map(
+  const said = (partitions?: Partition[], word = 'X') =>
+    complaintsOf({ figures: undefined, ageMs: 0, memory, away: [], refusal: { word, partitions } }).map(
       ({ text, advice }) => `${text} ${advice}`,
     );
   const quoted = 'The log of the bus quotes what Redis says.';
   assert.deepEqual(said(), [
     `Redis refuses writes (X). Publishes are refused, and deliveries wait. ${quoted}`,
   ]);
-  assert.deepEqual(said([1, 3].map((index) => ({ index }) as Partition)), [
+  const some = [1, 3].map((index) => ({ index }) as Partition);
+  assert.deepEqual(said(some), [
     `Redis refuses writes for partitions 1 and 3 (X). Publishes to topics there are refused, and deliveries there wait. ${quoted}`,
   ]);
+  assert.match(
+    said(some, 'NOPERM')[0] ?? '',
+    /^Redis refuses commands for partitions 1 and 3 \(NOPERM\)\. Calls that need them are answered 503, and deliveries there may wait\. Its ACL/,
+  );
 });
 
 test('tells a client which of its dropped events its joins have not counted', () => {

@@ -15,8 +15,8 @@ interface Refusal {
 }
 
 /**
- * Resolves with the refusal of a Redis that refuses writes. Undefined if none does. A bus of version 1.0.0 does not ask
- * for writes; then undefined too.
+ * Resolves with the refusal of a Redis that refuses writes or commands. Undefined if none does. A bus of version 1.0.0
+ * does not ask for writes; then undefined too.
  */
 export async function refusalOfWrites(call: Call): Promise<Refusal | undefined> {
   try {
@@ -38,6 +38,13 @@ function refusalIn(message: string): Refusal | undefined {
 
 export function writesFinding({ redis, word }: Refusal): Finding {
   const advice = ADVICE_ON_REFUSAL[word] ?? 'The log of the bus quotes what Redis says.';
+  // The ACL may lack a command that only some calls need.
+  if (word === 'NOPERM')
+    return bad(
+      'commands',
+      `${redis} refuses commands (${word}): calls that need them are answered 503`,
+      advice,
+    );
   return bad('writes', `publishes are refused: ${redis} refuses writes (${word})`, advice);
 }
 

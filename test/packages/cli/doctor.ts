@@ -125,6 +125,19 @@ test('doctor does not send anybody to start a worker while Redis refuses what wo
   assert.doesNotMatch(stdout, /lists|Start a worker/);
 });
 
+test('doctor does not say that publishes are refused if the ACL of Redis lacks some command', async (t) => {
+  const port = await serving(t, ({ url }, response) => {
+    if (url === '/health') return void response.end('{}');
+    if (url === '/metrics') return void response.end('routemaster_delivery_workers{kind="regular"} 1\n');
+    response.writeHead(503, { 'content-type': 'application/problem+json' });
+    response.end(JSON.stringify({ code: 'storage_unavailable', detail: 'Redis refuses commands (NOPERM).' }));
+  });
+  const { stdout } = await terminal.rtm(`doctor -b 127.0.0.1:${port} -t ${ROOT_KEY}`);
+  const found =
+    /^BAD +commands +Redis refuses commands \(NOPERM\): calls that need them are answered 503\n +The ACL .*\n\w+ +workers /m;
+  assert.match(stdout, found);
+});
+
 test('doctor says at which URL to call a bus that redirects to https', async (t) => {
   const port = await serving(t, ({ url = '' }, response) => {
     if (url === '/health') return void response.end('{}');
