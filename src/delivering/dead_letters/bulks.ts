@@ -105,7 +105,8 @@ export class Bulks {
 
   /**
    * Returns the newest bulk operation of `owner` (a client's token, or ROOT_OWNER). Returns undefined if there is none,
-   * or if it has not changed for a day.
+   * or if all its parts have expired. A part that ended expires a day later, even while another part waits for memory;
+   * then its counts are missing.
    */
   async find(owner: string): Promise<Bulk | undefined> {
     const parts = await this.#parts(owner);
