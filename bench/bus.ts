@@ -34,8 +34,8 @@ const DRAIN_MS = 10_000;
 /** Maximum time until a new worker is idle. Its first sweep takes less, even beside ten million events. */
 const SETTLE_MS = 300_000;
 /**
- * Number of times in a row that no aux job must be seen before a worker counts as idle. A new worker queues its first
- * jobs one by one.
+ * A new worker counts as idle after no aux job was seen this many times in a row. It queues its first jobs one by one,
+ * so there can be moments without a job between them.
  */
 const IDLE_LOOKS = 20;
 
@@ -149,7 +149,7 @@ export class Bus {
     await until(isEmpty, { timeoutMs: DRAIN_MS, what: 'no delivered event stays queued' });
   }
 
-  /** Resolves when no aux job, such as a sweep, is left or follows. */
+  /** Resolves when there is no aux job, such as a sweep, and none is queued any more. */
   async #settled(): Promise<void> {
     let idle = 0;
     const isIdle = async () => {
@@ -175,7 +175,7 @@ export async function startWithSink(stage: Stage): Promise<{ bus: Bus; sink: Hel
 }
 
 interface Started {
-  /** The beginning of the names of its rows. */
+  /** The text with which the names of this bus's rows begin. */
   name: string;
   bus: Bus;
   /** The names of the buses that this one is compared with: those of other checkouts. */
@@ -215,7 +215,7 @@ function environment(redisUrl: string): Record<string, string> {
     ROUTEMASTER_CALLBACK_ALLOW: '127.0.0.0/8',
     // Subscribers hold back their answers until a backlog is published; these deliveries must not time out.
     ROUTEMASTER_TIMEOUT: '600',
-    // More than the ten thousand that the part `backlog` makes.
+    // The part `backlog` makes ten thousand topics and as many subscribers.
     ROUTEMASTER_MAX_TOPICS: '20000',
     ROUTEMASTER_MAX_CLIENT_TOPICS: '20000',
     ROUTEMASTER_MAX_SUBSCRIBERS: '20000',

@@ -44,7 +44,8 @@ interface FullBus {
 /**
  * Starts a bus and fills it. Half of the queued batches belong to one subscriber, which is paused. Each of the other
  * subscribers has records, a batch that is tried again, and dead letters, and 1,000 of them have a batch in flight. One
- * more subscriber has an open batch. All were sampled.
+ * more subscriber has an open batch. At the end the job `sample` has run once, so that listings can be sorted by the
+ * figures of topics and subscribers.
  */
 export async function startFullBus(stage: Stage, size: Size): Promise<FullBus> {
   const bus = await Bus.start(stage);

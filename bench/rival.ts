@@ -33,7 +33,7 @@ export function rivalVersion(): string {
   return `BullMQ ${version}`;
 }
 
-/** Events of an array, and of a batch. */
+/** Number of events in an array, and number of events in a batch. */
 export const ARRAY = 100;
 export const JOB_AN_EVENT = 'a job an event';
 export const JOB_AN_ARRAY = 'a job an array';
@@ -43,8 +43,8 @@ export const busRow = (name: string) => `bus, ${name}`;
 export const rivalRow = (name: string, way: string) => `BullMQ, ${name}, ${way}`;
 
 /**
- * Returns a row for each bus, and for each way in which BullMQ can do the work. Each bus is compared with each of these
- * ways, and the bus of this checkout with that of another.
+ * Returns a row for each bus, and a row for each way in which BullMQ can do the work. A bus is compared with all of
+ * these ways and with its `others`. A way is compared with the bus of this checkout.
  */
 export function beside(
   name: string,

@@ -15,7 +15,7 @@ export const CLUSTER_BUS = {
   },
 };
 
-/** A topic in each partition, its subscribers, and its publishing. */
+/** The topic of one partition, with its subscriber and its publishing. */
 interface Lane {
   topic: string;
   tag: string;
@@ -62,8 +62,8 @@ interface Disturbing {
 }
 
 /**
- * Publishes to each partition of a cluster, and calls `disturb` so often while that goes on. At the end all events are
- * delivered, and no process may have exited.
+ * Publishes to each partition of a cluster. Meanwhile calls `disturb` as often as `times` says. At the end all events
+ * are delivered, and no process may have exited.
  */
 export async function disturbCluster(lab: Lab, { name, times, disturb }: Disturbing): Promise<void> {
   const lanes = await publishEverywhere(lab, 400);

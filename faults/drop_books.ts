@@ -29,7 +29,7 @@ export class DropBooks {
     if (this.#topics.includes(topic)) for (const url of urls) this.#accepted.push({ url, topic });
   }
 
-  /** Returns how many events of each topic the subscriber never got; complete topics are left out. */
+  /** Returns how many events of each topic the subscriber never got. Leaves out topics of which it got all events. */
   missingByTopic(): Record<string, number> {
     const received = this.#received();
     const counts: Record<string, number> = {};

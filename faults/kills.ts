@@ -6,7 +6,7 @@ import type { Lab } from './lab.ts';
 interface Kill {
   /** The number of this kill; the first is 1. */
   nth: number;
-  /** Every kill whose number is a multiple of this one hits Redis. */
+  /** If `nth` is a multiple of this number, the kill hits Redis. */
   redisEvery: number;
   /** Maximum time for which Redis is away. */
   maxOutageMs: number;

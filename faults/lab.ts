@@ -71,7 +71,7 @@ export class Lab implements Owner {
   readonly bus: RunningBus;
   readonly #ends: (() => unknown)[] = [];
   readonly #proxies: RedisProxy[] = [];
-  /** Every web process that has run, with the client that the publisher calls it by. */
+  /** Every web process that has run, each with a client that calls it as the publisher. */
   readonly #webs = new Map<BusProcess, BusClient>();
   #publisher: Credentials | undefined;
   #publishings = 0;

@@ -15,7 +15,10 @@ export interface Totals {
    * it. So events may come again from some earlier event on, as long as they are in order then too.
    */
   outOfOrder: number | undefined;
-  /** Number of all receipts, by ordered subscribers, of an event after one that was accepted later. */
+  /**
+   * Number of receipts, by ordered subscribers, of an event that came after an event which was accepted later. All
+   * receipts count here, not only the first and the last of an event.
+   */
   late: number;
 }
 
@@ -114,7 +117,7 @@ function receivedPlaces(accepted: readonly string[], deliveries: readonly Delive
     .filter(({ taken }) => taken)
     .filter(({ id }, index, all) => id !== all[index - 1]?.id)
     .flatMap(({ events }) => events)
-    .flatMap(({ url }) => places.get(url) ?? []); // Events without a place were stored without an answer.
+    .flatMap(({ url }) => places.get(url) ?? []); // No place: the event was stored, but not answered 2xx.
 }
 
 /** Counts the events whose first or last receipt is out of order. */

@@ -11,7 +11,10 @@ import { firstWords, RespReader } from './resp.ts';
 interface Call {
   /** The command's name in lower case. */
   command: string;
-  /** The script that the call runs; `publish` and `subscribe` are also plain commands. */
+  /**
+   * The name of the script that the call runs; undefined for a plain command. (Scripts and plain commands can have the
+   * same name, such as `publish`.)
+   */
   script: string | undefined;
   /** The first arguments of the script. */
   args: string[];
@@ -20,7 +23,10 @@ interface Call {
 /** A request that has not been passed on yet, or the reply to one that Redis has served. */
 export type Message = { at: 'request'; call: Call } | { at: 'reply'; call: Call; reply: Buffer };
 
-/** Position of the number of finished jobs in the arguments of `acquire`: the first list follows all single values. */
+/**
+ * The position, in the arguments of `acquire`, of the number of finished jobs. The finished jobs are the first list.
+ * Only single values come before it.
+ */
 const FINISHED_AT = fieldsInOrder(contracts.acquire.arguments).findIndex(([name]) => name === 'finished');
 /** Number of words that are read of a call: command, script, number of keys, the only key, and arguments. */
 const MAX_WORDS = 4 + FINISHED_AT + 1;

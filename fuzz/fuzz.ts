@@ -15,10 +15,11 @@ const TURNS = { long: 20, short: 3 };
 /** Minimum requests of a run in which memory and latency are judged. During a shorter one, the process warms up. */
 const ENOUGH_TO_JUDGE = 100_000;
 const SENDERS = 2;
-/** Number of good requests in a decent turn. Beside malicious ones, good clients may wait at most twice as long. */
+/** Number of good requests in a decent turn. */
 const DECENT = 3000;
 /** Time for which a turn waits before it measures, so that its start does not show. */
 const SETTLING_MS = 500;
+/** Maximum ratio of the latency of good clients beside malicious requests to that beside good requests. */
 const MAX_RATIO = 2;
 /** Smaller differences of latency are noise of the operating system. */
 const SLACK_MS = 2;
@@ -34,7 +35,7 @@ export interface Verdict {
   ok: boolean;
 }
 
-/** Latencies of good clients in a turn, in ms, and the web process's CPU a request, over all senders. */
+/** Latencies of good clients in a turn (ms), and the web process's CPU time for a request (average of all senders). */
 interface Turn {
   p50: number;
   p99: number;

@@ -22,7 +22,7 @@ type Draw = (random: Random) => string;
 
 /** Routes that are drawn more often than others: they take the longest bodies. */
 const OFTEN = { 'POST /topics/:name': 12, 'POST /subscription': 4 } as Record<string, number>;
-/** What stands in the paths of routes for their parameters. */
+/** The values that replace the parameters in the paths of routes. */
 const PARAMETERS: Record<string, string> = { ':name': 'a', ':token': 'x', ':id': 'a'.repeat(20) };
 
 /** All routes of the API. */

@@ -15,7 +15,7 @@ type Fields = Record<string, Schema>;
 const HEAD =
   '// Written by `npm run client` from the API of the bus. test/documents.test.ts fails if this file is out of date.';
 
-/** Matches a pattern that only digits match. */
+/** Matches the `pattern` of a JSON Schema if the pattern permits only digits. */
 const DIGITS = /^\^\\d(\{[\d,]+\}|[+*])?\$$/;
 
 /** Maximum characters of a type that is repeated for each call that has it. A longer type is written once. */

@@ -12,8 +12,9 @@ const held = new Set<string>();
  * Takes the lock at `path`, a folder, for this process. Returns a function that ends the lock, or undefined if a living
  * process holds it. The lock of a dead process is removed.
  *
- * The folder has a folder named after the holder. A process that finds it dead removes that name only, so that it
- * cannot remove a lock that another one has taken meanwhile. Renaming fails unless the folder is missing or empty.
+ * The folder contains a folder named after the holder. A process that finds the holder dead removes only this inner
+ * folder, so that it cannot remove a lock that another process has taken meanwhile. To take the lock, a process renames
+ * a folder of its own to `path`. That fails unless the folder at `path` is missing or empty.
  */
 export function takeLock(path: string): (() => void) | undefined {
   if (isHeld(path)) return undefined;
@@ -34,7 +35,7 @@ export function takeLock(path: string): (() => void) | undefined {
     try {
       rmdirSync(path);
     } catch (error) {
-      // The next one may have taken the lock already.
+      // Another process may have taken the lock already.
       if (!isOneOf(error, 'ENOTEMPTY', 'EEXIST', 'ENOENT')) throw error;
     }
   };

@@ -100,8 +100,8 @@ interface Looking extends Refresh {
 }
 
 /**
- * Asks for a part of a page as a tab does, never twice at once. `phase` is when it begins, from 0 to 1. Ends with the
- * signal.
+ * Asks for a part of a page every `everyMs`, as a tab does, and waits for each answer before it asks again. The first
+ * request comes after the fraction `phase` (0 to 1) of this interval. Ends when `signal` is aborted.
  */
 async function look(
   { url, path, everyMs, cookie }: Looking,

@@ -13,7 +13,7 @@ const FULL = { perSecond: 50, events: 1000, warmUp: 500 };
 const QUICK: typeof FULL = { perSecond: 100, events: 50, warmUp: 50 };
 type Size = typeof FULL;
 
-/** Number of connections: no more than are used all the time, as the bus closes a connection without requests. */
+/** Number of connections: so few that each is always in use, because the bus closes a connection without requests. */
 const CONNECTIONS = 1;
 /** Time from the publish of a delayed event until it is due. */
 const AHEAD_MS = 1500;
@@ -82,7 +82,8 @@ async function measureSingly(parts: Parts, { perSecond, events }: Size, delayMs:
 
 async function measureTogether({ load, sink, bus }: Parts): Promise<Figures> {
   await sink.call('reset', true);
-  // `Date.now()` cuts off up to a millisecond, so the event is due up to one earlier. `dueUs` is at most one too early.
+  // `Date.now()` leaves out fractions of a millisecond, so the event is due up to 1 ms before AHEAD_MS have passed.
+  // `dueUs` is the earliest of these moments, so it is at most 1 ms too early.
   const dueUs = nowMicros() + (AHEAD_MS - 1) * 1000;
   const event = stampedAt(withTime(`"at":${Date.now() + AHEAD_MS}`), dueUs);
   const body = `[${Array.from({ length: PER_REQUEST }, () => event).join(',')}]`;

@@ -12,8 +12,8 @@ import type { Stage } from '../stage.ts';
 import { TOPIC } from '../workload.ts';
 
 /**
- * `delivered`: the batches that a worker delivers in a round; `taken`: those that a taker takes. `kept`: the records in
- * the log, few enough that it is full.
+ * `delivered`: number of batches that a worker delivers in a round. `taken`: number of batches that a taker takes in a
+ * round. `kept`: maximum number of records in the log, so low that the log is full.
  */
 const FULL = { rounds: 4, delivered: 2000, taken: 8000, kept: 500 };
 const QUICK: typeof FULL = { rounds: 1, delivered: 300, taken: 1000, kept: 100 };
@@ -23,8 +23,8 @@ const SIZES = [
   { max: 100, percent: 1 },
 ];
 /**
- * Calls that count as one measurement. Half of them are with the log and write 64 records, after which a full log loses
- * as many: so each measurement has its part of the work that few calls do.
+ * Number of calls that count as one measurement. Half of these calls use the log, and write 64 records together. A full
+ * log loses its oldest records 64 at a time, so each measurement includes this work once.
  */
 const GROUP = 16;
 /** Calls of each round that warm up. */

@@ -16,7 +16,7 @@ const RUBY_MEDIANS = new Map([
   [100, 54],
 ]);
 const JUDGED = 100;
-/** The timeout of batches, and their size: so large that none is full before its deadline. */
+/** The timeout of batches, and their maximum of events, which is so high that no batch is full before its deadline. */
 const TIMEOUT = 500;
 const LONGEST = 10_000;
 

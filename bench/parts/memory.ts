@@ -17,9 +17,9 @@ const QUICK: typeof FULL = { queued: 2_000, slice: 2_000, slices: 3 };
 const SIZES = [1, 10, 100, 1000];
 const SAMPLE_MS = 250;
 /**
- * Number of early and of late slices of the run whose medians are compared to judge growth. The first third of all
- * slices is left out, since heaps find their size then: a thread of a worker takes its last step, of some 55 MiB, in
- * the second or the fourth million events.
+ * To judge growth, the median of the last COMPARED slices of the run is compared with the median of as many early
+ * slices. The first third of all slices is left out, because heaps find their size then: a thread of a worker takes its
+ * last step, of some 55 MiB, in the second or the fourth million events.
  */
 const COMPARED = 3;
 const settling = (slices: number) => Math.floor(slices / 3);

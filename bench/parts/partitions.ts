@@ -29,13 +29,17 @@ const AUDIENCES = [
 type Audience = Pick<(typeof AUDIENCES)[number], 'subscribers' | 'topicsEach'>;
 const MAX_BUSIEST = 1.3;
 /**
- * The number of events in a POST, and how many times as many events are published than in the case of single events.
+ * `perPost`: the number of events in a POST. `times`: how many times as many events are published as with one event in
+ * a POST.
  */
 const POSTS = [
   { perPost: 1, times: 1 },
   { perPost: 20, times: 5 },
 ];
-/** The rate of events on an idle bus, and the maximum that partitions add to the median time to their receipt. */
+/**
+ * The rate of events on an idle bus. At this rate, a cluster may add MAX_MORE_MS to the median time until an event is
+ * received.
+ */
 const SINGLES_PER_SECOND = 20;
 const MAX_MORE_MS = 3;
 

@@ -124,7 +124,7 @@ function rubyRow(audience: number): string {
 interface Measuring {
   name: string;
   bus: Bus;
-  /** The names of the buses that it is compared with. */
+  /** The names of the buses that this bus is compared with. */
   others: string[];
   audiences: readonly number[];
 }

@@ -9,7 +9,7 @@ import type { Beat } from './metronome.ts';
 export interface LoadPlan {
   port: number;
   path: string;
-  /** Request n goes to `path` followed by n modulo this. For Basic only, because a digest covers its path. */
+  /** If given, request n goes to `path` followed by n modulo `paths`. Not for Digest, whose header is for one path. */
   paths?: number;
   connections: number;
   requests: number;

@@ -8,7 +8,7 @@ import type { Finished } from '../../src/delivering/settlement.ts';
 import { takenRecord } from '../../src/delivering/taken_record.ts';
 import { uids } from '../../src/ids.ts';
 
-/** The workers whose jobs one script call finishes and replaces, as in a busy delivery thread. */
+/** Number of workers whose jobs one script call finishes and replaces, as in a busy delivery thread. */
 const AT_ONCE = 8;
 /** A lane holds at most a quarter of the workers. */
 const WORKERS = 4 * AT_ONCE;

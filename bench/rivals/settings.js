@@ -2,7 +2,7 @@ import { Redis } from 'ioredis';
 
 export const QUEUE = 'deliveries';
 
-/** As BullMQ's documentation has it for production: retries with exponential back-off, and jobs that do not pile up. */
+/** BullMQ's documentation advises this for production: retries with exponential back-off, and no pile of old jobs. */
 export const JOB_OPTIONS = {
   attempts: 15,
   backoff: { type: 'exponential', delay: 1000 },
@@ -10,7 +10,7 @@ export const JOB_OPTIONS = {
   removeOnFail: { count: 1000 },
 };
 
-/** `maxRetriesPerRequest`: null for a worker, which is to wait for Redis however long it is away. */
+/** A worker gives `maxRetriesPerRequest: null`, so that it waits for Redis however long Redis is away. */
 export function connect(options = {}) {
   const url = process.env.REDIS_URL ?? '';
   return url.startsWith('unix://')

@@ -22,7 +22,10 @@ export interface OfferPlan {
   connections: number;
   /** POSTs a second, whether or not answers come; without it, each connection waits for its answer. */
   perSecond?: number;
-  /** The server's pid. If given, an answer's time leaves out when the server was ready to run and had no CPU. */
+  /**
+   * The server's pid. If given, the times of answers do not include the time during which the server was ready to run
+   * but had no CPU.
+   */
   serverPid?: number;
 }
 

@@ -5,7 +5,7 @@ import { listenLocally } from '../../harness/processes/ports.ts';
 
 /** Matches the URLs of the events that processes/offer.ts sends. */
 const URLS = /"url":"https:\/\/shop\.example\.com\/([^/"]+)\/(\d+)\/(\d+)"/g;
-/** Maximum events of a POST. `post * MAX_PER_POST + n` is then a number that each event has for itself. */
+/** Maximum events of a POST. With it, each event has a number of its own: `post * MAX_PER_POST + n`. */
 const MAX_PER_POST = 1000;
 
 export type TallyCalls = { listen: typeof listen; received: typeof received; missing: typeof missing };

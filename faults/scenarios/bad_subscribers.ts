@@ -10,16 +10,17 @@ import type { BadCalls } from '../processes/bad_callbacks.ts';
 import type { Scenario } from '../scenario.ts';
 
 const TOPIC = 'widgets';
-/** A second topic that gets events in every round: 5,000 copies a second when the 500 bad subscribers have it. */
+/**
+ * A second topic, which gets events in every round. If the 500 bad subscribers subscribe to it, that makes 5,000 copies
+ * a second.
+ */
 const ANOTHER = { topic: 'gadgets', perSecond: 10 };
 const GOOD = 20;
 const PER_SECOND = 30;
 const ROUNDS = { full: 3, quick: 1 };
-/** Maximum ratio of two p99 of the good subscribers: that beside bad subscribers, to that without them. */
+/** Maximum ratio between the p99 of the good subscribers beside bad ones and their p99 beside nobody. */
 const BARS = { apart: 1.2, together: 2 };
-/**
- * Maximum by which that p99 may grow in quick runs, on machines busy with other tests. Starvation would take seconds.
- */
+/** In quick runs, on machines busy with other tests, that p99 may grow by this much. Starvation would take seconds. */
 const NOISE_MS = 500;
 const ITEMS_AT_A_TIME = 16;
 /**
@@ -28,7 +29,10 @@ const ITEMS_AT_A_TIME = 16;
  */
 const SETTLING_SECONDS = { full: 4, quick: 1 };
 
-/** Subscribers beside the good ones. The kinds take turns, so that other load hurts all alike. */
+/**
+ * Who is subscribed beside the good subscribers. Each round measures all kinds one after the other, so that other load
+ * on the machine affects them alike.
+ */
 const KINDS = {
   none: 'nobody',
   /** The bad subscribers get none of the good ones' events, so only their failures can slow the good ones down. */

@@ -32,7 +32,8 @@ export const controlAway: Scenario = {
     const master = await lab.bus.cluster.masterOf(tagOf(lab.bus.partitions.control));
     const places = await settleIn(lab);
     const awayMs = lab.quick ? 6000 : 60_000;
-    // A quarter of the events falls due while the master is away: publishing needs a client, and so control.
+    // A quarter of the events falls due while the master is away. These events are published before that, because a
+    // publish needs the client, which the control partition has.
     const delayed = places.map(({ topic }) => {
       const events = Math.ceil(lab.events / 4 / places.length);
       const delayMs = () => lab.random.whole(awayMs / 4, awayMs);
@@ -81,7 +82,7 @@ async function settleIn(lab: Lab): Promise<Place[]> {
   return places;
 }
 
-/** The figures say what is away, and lists are refused and say it too. */
+/** Judges that the metrics say which partition is away, and that listings are refused. */
 async function judgeFigures(lab: Lab): Promise<void> {
   const headers = { authorization: `Basic ${btoa(`${ROOT_KEY}:x`)}` };
   const metrics = await fetch(`${lab.bus.url}/metrics`, { headers });

@@ -18,7 +18,7 @@ const TAKE = answer.status(204);
 const REFUSE = answer.status(500);
 const STALE = /^the lease ran out/;
 
-/** Returns the number of batches of which the worker has logged that the lease ran out. */
+/** Returns for how many batches the worker has logged that the lease ran out. */
 function lostBy({ log }: BusProcess): number {
   const jobs = log.filter(({ msg }) => STALE.test(msg)).map(({ job }) => job as Job);
   return new Set(jobs.flatMap(({ name, args }) => (name === 'batch' ? args : []))).size;

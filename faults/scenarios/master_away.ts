@@ -8,7 +8,10 @@ import type { Audience, Lab } from '../lab.ts';
 import type { Publishing } from '../publishing.ts';
 import type { Scenario } from '../scenario.ts';
 
-/** How often the p99 of others may be what it is in quiet; a difference within the tolerance is not judged. */
+/**
+ * Maximum ratio between the p99 of others while the master is away and their p99 in quiet. If the p99 grows by no more
+ * than the tolerance, the ratio is not judged.
+ */
 const SLOWER_BAR = 2;
 const TOLERANCE_MS = 20;
 
@@ -18,12 +21,12 @@ const TOLERANCE_MS = 20;
  */
 const DISTANCES = [0, 1, 3];
 
-/** A topic, its publishing, and a subscriber of all topics, in each partition. */
+/** A partition: its topic, the publishing to this topic, and a subscriber in the partition. */
 interface Place {
   /** True if the master of the partition will be away. */
   isAway: boolean;
   topic: string;
-  /** The topics of its subscriber. */
+  /** The topics of the subscriber: one of each partition at a distance in DISTANCES. */
   listensTo: string[];
   publishing: Publishing;
   audience: Audience;
@@ -100,7 +103,10 @@ const FAULTS = [
   },
 ];
 
-/** Subscribes one subscriber in each partition to one topic of each, and begins to publish to all. */
+/**
+ * Makes one subscriber in each partition, subscribed to the topics at the DISTANCES. Then begins to publish to the
+ * topics of all partitions.
+ */
 async function settleIn(lab: Lab, master: PrivateRedis): Promise<Place[]> {
   const { cluster, partitions } = lab.bus;
   const topics = partitions.all.map(({ index }) => nameIn(partitions, index, 'widgets'));

@@ -11,7 +11,10 @@ import type { Scenario } from '../scenario.ts';
 const LEASE_MS = 2000;
 /** Time for which a late call is held back. It ends after the caller's lease, when another worker has taken over. */
 const LATE_MS = 2 * LEASE_MS;
-/** Time for which a call is held back so that its entries are set aside, and the interval at which that is done. */
+/**
+ * Time for which a reply is held back so that the entries of its partition are set aside, and the time between two such
+ * replies.
+ */
 const HELD_MS = 700;
 const HELD_EVERY_MS = 3000;
 
@@ -26,7 +29,7 @@ interface Moment {
   what: 'killed' | 'late';
   /** True for the message at which the process is struck. If absent, the process is killed at a random time. */
   fits?: (message: Message) => boolean;
-  /** Returns what is done to the messages before that one, without which it would not come. */
+  /** Returns what is done to earlier messages. Without it, the message that `fits` would not come. */
   meanwhile?: () => Meddle<Message>;
 }
 

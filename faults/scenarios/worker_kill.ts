@@ -5,8 +5,8 @@ import type { Scenario } from '../scenario.ts';
 
 const LEASE_MS = 2000;
 /**
- * Maximum recovery in leases: one until the worker counts as dead, and the time until the next scrub. With several
- * partitions, scrubs come half as often.
+ * Maximum recovery time, in leases. A killed worker counts as dead after one lease. Then its jobs wait for the next
+ * scrub. With several partitions, scrubs come half as often.
  */
 const MAX_LEASES = { one: 1.5, several: 2 };
 const MAX = 100;

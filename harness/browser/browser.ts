@@ -46,14 +46,15 @@ export class TestBrowser {
       // bus.
       args: [
         ...['--no-sandbox', '--disable-dev-shm-usage', '--disable-gpu'],
-        // By default a spare renderer is started for every page, and hardly ever used; and each page gets new objects
-        // in the browser for its document, although it is of the same site, which takes a fifth of its CPU.
+        // By default, Chromium starts a spare renderer for every page, and hardly ever uses it. It also makes new
+        // objects for the document of each page, even of a page of the same site, which takes a fifth of the CPU.
         '--disable-features=SpareRendererForSitePerProcess,RenderDocument',
         // No test goes back to an earlier page. With this cache, each page gets a new renderer, which takes as much CPU
         // as the page itself.
         '--disable-back-forward-cache',
-        // Together these two take a seventh of the CPU away. A process for the GPU draws nothing here; and of scripts
-        // such as axe, only the functions that run need to be compiled.
+        // These two options together save a seventh of the CPU. Without a process of its own for the GPU, nothing is
+        // lost, because that process draws nothing here. And of scripts such as axe, only the functions that run are
+        // compiled.
         ...['--in-process-gpu', '--js-flags=--max-lazy'],
         // The browser treats this name of this machine like an address in a network, not like `localhost`.
         '--host-resolver-rules=MAP bus.test 127.0.0.1',

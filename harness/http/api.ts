@@ -184,7 +184,7 @@ export class Api {
     return contract;
   }
 
-  /** Sends one request, its path as given. Resolves with the complete answer; throws if the contract lacks it. */
+  /** Sends one request to exactly this path. Resolves with the whole answer. Throws if the contract lacks it. */
   async call(method: string, path: string, { as, headers, body }: CallOptions = {}): Promise<Answer> {
     const authorization = as === undefined ? {} : { authorization: await this.authorization(as) };
     const all = { ...this.#headers, ...authorization, ...headers };

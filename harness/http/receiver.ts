@@ -163,7 +163,7 @@ export class Receiver {
       path,
       headers,
       body,
-      // If a test takes the receiver for a bus, calls such as GET have no body.
+      // Some tests use the receiver in place of a bus. Then it gets calls without a body, such as GET.
       events: method === 'POST' ? JSON.parse(body) : [],
       id: String(headers['webhook-id'] ?? ''),
       attempt: Number(headers['routemaster-attempt']),

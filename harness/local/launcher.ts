@@ -83,8 +83,8 @@ export class Launcher {
       );
     }
     this.#isFirst = redisUrl === undefined && !existsSync(tourClientFile(dataDir));
-    // Chosen after Redis has started, because Redis tells whether bin/start already runs here. That error
-    // says more than a taken port.
+    // The port is chosen after Redis has started. If bin/start already runs here, the start of Redis fails, and its
+    // error says more than an error about a taken port.
     const port = await choosePort();
     let demoPort: number | undefined;
     if (this.#settings.demo) {
@@ -127,7 +127,7 @@ export class Launcher {
   }
 
   #log(name: string, text: string): void {
-    // The warning is for a Redis that should have had a bus.
+    // Not printed for a new Redis: the warning is meant for a Redis that should have had a bus.
     if (!(this.#isFirst && text.includes(BEGINS))) this.#output.log(name, text);
   }
 

@@ -65,7 +65,7 @@ export function readSettings(directory: string, args: string[], env = process.en
     cluster,
     dataDir,
     host: env.HOST || LOOPBACK,
-    // While the key is replaced, the first of two.
+    // While the root key is replaced, ROUTEMASTER_ROOT_KEY has two keys. The first one is used.
     rootKey: env.ROUTEMASTER_ROOT_KEY?.split(' ')[0] || keptKey(keyFile),
     rootKeyFrom: env.ROUTEMASTER_ROOT_KEY ? 'ROUTEMASTER_ROOT_KEY' : keyFile,
     redisUrl,

@@ -21,8 +21,8 @@ export interface BusRedisSettings {
 /** The Redis of a running bus, with a connection for tests to look into it. */
 export class BusRedis {
   /**
-   * The key prefix of the bus. It is empty if the settings have ROUTEMASTER_PARTITIONS, and on a cluster or with
-   * several partitions, where the bus refuses a prefix with a hash tag.
+   * The key prefix of the bus. It is empty on a cluster and with several partitions, because the bus then refuses a
+   * prefix with a hash tag. It is empty too if the settings have ROUTEMASTER_PARTITIONS.
    */
   readonly prefix: string;
   readonly url: string;

@@ -14,7 +14,10 @@ export interface Wanted {
   proven?: boolean;
 }
 
-/** A publication, with the digests of its idempotency key. */
+/**
+ * A publication. If it has an idempotency key, `digest` is the digest of the key, and `fingerprint` is the digest of
+ * the topic and the body.
+ */
 export type Published = [
   topic: string,
   client: string,

@@ -11,8 +11,8 @@ export function nameIn(partitions: Partitions, index: number, stem: string): str
 
 /**
  * Checks each partition by itself, and that partitions agree. A topic must be listed only in its home, the partition
- * where it lives. There it must have a mark, with the right number of subscribers, for each other partition that has
- * some. Outboxes (events on their way to other partitions) must be empty.
+ * where it lives. If the topic has subscribers in another partition, its home must have a mark for this partition, with
+ * the number of these subscribers. Outboxes (events on their way to other partitions) must be empty.
  */
 export async function assertPartitionsConsistent(partitions: Partitions): Promise<void> {
   for (const partition of partitions.all) {

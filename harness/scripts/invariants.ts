@@ -165,8 +165,8 @@ function assertQueue(queue: QueueState, waiting: string[]): void {
 }
 
 /**
- * Asserts that a job which is instant, suspect or waiting for a share is indexed, or that its batch was dropped.
- * Acquire will remove the job of a dropped batch.
+ * Asserts about each job that is instant, is suspect or waits for room in a share of the workers: it is indexed, or its
+ * batch was dropped. Acquire will remove the job of a dropped batch.
  */
 async function assertLeftovers({ redis, keys }: Readable, { main, batches }: State): Promise<void> {
   const shares = SHARES.map((share) => keys.share_jobs(share));
@@ -216,7 +216,7 @@ async function assertLanes(
       ...Object.values(lanes.sharing).flat(),
       ...lanes.suspects,
     ]);
-    // A postponed delivery holds up other jobs only if it is the probe, or that of the oldest batch of an ordered lane.
+    // A scheduled delivery brings waiting jobs back only if it is the probe or has the oldest batch of an ordered lane.
     const oldest = ordered === '1' ? queued[token]?.[0] : undefined;
     outside.push(...main.scheduled.filter((job) => job === probe || job === oldest));
     assert.notDeepEqual(outside, [], `something brings back what waits for ${token}`);

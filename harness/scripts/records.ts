@@ -78,8 +78,9 @@ export async function assertRecords(store: Readable, { batches, main, queued }: 
 }
 
 /**
- * Checks the trails, which list by script call the logs that it wrote. Each record must be in a log of its call, unless
- * it is as old as the oldest call there, of which entries may be missing.
+ * Checks the trails. A trail lists, for each script call, the subscribers to whose logs the call has added records. A
+ * record must be of a subscriber that its call lists. Records of the oldest call in the trail, and older ones, are not
+ * checked, because the trail may have lost their entries.
  */
 async function assertTrails(store: Readable): Promise<void> {
   const { redis, keys } = store;

@@ -201,8 +201,8 @@ export class WorkerCalls {
   async #asStored({ bid, token, createdAtMs, attempts, count, pieces }: Batch): Promise<string[]> {
     const { redis, keys } = this.store;
     const [, , attempt, ...stored] = await redis.lrange(keys.batch(bid), 0, -1);
-    // Another worker may have finished or attempted the batch meanwhile, if this one lost its job at once. A long batch
-    // has no pieces.
+    // If this worker lost its job at once, another worker may have finished or attempted the batch since then. The
+    // reply of acquire has no events (`pieces`) of a long batch. In both cases there is nothing to compare.
     if (attempt === String(attempts) && pieces.length > 0)
       assert.deepEqual([stored.length, stored.join(',')], [count, pieces.join(',')]);
     return [token, String(createdAtMs), String(attempts), ...stored];

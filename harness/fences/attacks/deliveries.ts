@@ -1,7 +1,9 @@
 import { sleep } from '../../../src/clock.ts';
 import type { Attacker } from '../attacker.ts';
 
-/** Time until the attacker answers a delivery. It holds a worker for long; from a second on, it would count as slow. */
+/**
+ * Time until the attacker answers a delivery. It holds a worker for long, but an answer is slow only after a second.
+ */
 const ALMOST_SLOW_MS = 900;
 const DATA = 'x'.repeat(60_000);
 

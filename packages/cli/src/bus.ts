@@ -39,11 +39,14 @@ export class Bus extends Routemaster {
   /** The HTTP status of the bus's last answer. Undefined before the first answer, and after an attempt without one. */
   lastStatus: number | undefined;
   /**
-   * The trouble of which the user was told last: `rate` (the bus answers 429) or `outage` (any other for which calls
-   * are repeated). Undefined before, and again when the bus takes calls.
+   * The trouble of which the user was told last: `rate` if the bus answered 429, or `outage` if calls were repeated for
+   * any other reason. Undefined if the user was told of none, or if the bus has taken calls since then.
    */
   told: 'rate' | 'outage' | undefined;
-  /** True if a call that is refused for its rate (429) until its time limit is made again, however long that takes. */
+  /**
+   * True if the command goes on beyond the client's rate: a call that the bus refuses (429) until its time limit is
+   * made again, however long that takes.
+   */
   outlastsRates = false;
 
   /**

@@ -12,10 +12,16 @@ import { type Call, collect, Failure } from './command.ts';
 
 export type Client = NonNullable<Calls['GET /api_tokens']['answer']>[number];
 
-/** Which client the user means by a token or a name, or else a sentence that says what to give instead. */
+/**
+ * The client that the user means by a token or a name. If that is not clear, `advice` is a sentence that says what to
+ * give instead.
+ */
 type Meant = { client: Client; advice?: undefined } | { client?: undefined; advice: string };
 
-/** Returns the client with this token. If no client has it, returns the client with this name, if only one has it. */
+/**
+ * Returns the client with this token or, if no client has this token, the client with this name. Returns advice if
+ * there is no such client, or if several clients have the name.
+ */
 export async function meantBy(bus: Routemaster, given: string): Promise<Meant> {
   const clients = await collect(bus.clients());
   const named = clients.filter(({ name }) => name === given);
@@ -27,7 +33,7 @@ export async function meantBy(bus: Routemaster, given: string): Promise<Meant> {
   return { advice: `${named.length} clients have the name ${given}: give the token of one, ${tokens}` };
 }
 
-/** The errors of a call that the bus may answer because no client has the token that was given. */
+/** The errors with which the bus may answer a call because no client has the given token. */
 const PERHAPS_UNKNOWN = [
   ClientNotFoundError,
   SubscriberNotFoundError,

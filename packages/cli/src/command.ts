@@ -32,7 +32,10 @@ export interface Target {
   secret: string | undefined;
   /** Where the user gave the address of the bus, such as `--bus`. */
   from: string;
-  /** Returns `@NAME` if the user may have left out the `@`: the address is NAME alone, and `.rtmrc` has this bus. */
+  /**
+   * If the user gave NAME alone as the address, and `.rtmrc` has a bus of this name, returns `@NAME`, which the user
+   * may have meant. Otherwise returns undefined.
+   */
   meant(): string | undefined;
 }
 
@@ -80,7 +83,10 @@ export function numberOption(call: Call, name: string): number | undefined {
   return Number(text);
 }
 
-/** Resolves with the size of a file that the user named. Throws Failure for a directory: Node would not say which. */
+/**
+ * Resolves with the size of a file that the user named. Throws Failure with the path for a directory, because the error
+ * of Node would not name the directory.
+ */
 export async function sizeOfGiven(path: string): Promise<number> {
   const found = await stat(path);
   if (found.isDirectory()) throw new Failure('EISDIR', `${path} is a directory; give a file`);

@@ -58,7 +58,7 @@ async function* findingsOf(call: Call): AsyncGenerator<Finding> {
   yield credentials;
   if (!figures) return;
   const away = partitionsAwayOf(figures);
-  // While a partition is away, the call with which this is asked fails for that reason.
+  // `refusalOfWrites` calls `GET /pulse`, which fails while a partition is away, whether or not Redis takes writes.
   const refusal = away.length > 0 ? undefined : await refusalOfWrites(call);
   if (refusal !== undefined) yield writesFinding(refusal);
   yield workersFinding(figures, refusal === undefined);
@@ -66,7 +66,7 @@ async function* findingsOf(call: Call): AsyncGenerator<Finding> {
   yield* policyFindings(figures);
   // The checks below read lists from the bus. While the bus cannot reach a partition, it refuses to list anything.
   if (away.length > 0) return yield partitionsFinding(away);
-  // Redis may refuse scripts that read, too.
+  // A Redis that refuses writes may also refuse the scripts that only read, which the checks below need.
   if (refusal !== undefined) return;
   try {
     const role = await roleOf(bus);
@@ -124,8 +124,9 @@ const ADVICE: Readonly<Record<string, string>> = {
 };
 
 /**
- * The errors with which a bus refuses `GET /jobs` to a client, or a call that it does not have: forbidden,
- * unauthenticated (in compatibility mode) and not_found (a bus of version 1.0.0).
+ * The errors with which a bus refuses a listing such as `GET /jobs`. They mean that the caller is a client (`forbidden`
+ * or, in compatibility mode, `unauthenticated`), or that the bus is of version 1.0.0, which has no such listing
+ * (`not_found`).
  */
 const REFUSALS = [ForbiddenError, UnauthenticatedError, NotFoundError];
 

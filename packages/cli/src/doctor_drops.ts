@@ -19,8 +19,9 @@ const MORE_MEMORY =
   'Memory ran short: raise the limit of Redis (maxmemory, and ROUTEMASTER_REDIS_MAX_MEM if set)';
 
 /**
- * Yields a finding if the bus has lately dropped events of a subscriber because memory ran short. It is only a warning
- * if deliveries have told each subscriber of all: if memory is still short, another finding says so.
+ * Yields a finding if the bus has lately dropped events of a subscriber because memory ran short. If deliveries have
+ * already told the subscribers of all their drops, the finding is only a warning. (If memory is still short, another
+ * finding says so.)
  */
 export function* dropFindings(
   shown: readonly Subscription[],
@@ -57,7 +58,7 @@ function adviceToClient(dropped: Drops, hasLimit: boolean): string {
 
 /**
  * Yields a finding if the bus has lately dropped events of joins because memory ran short. A join gets no drop notice,
- * so nobody else tells its client.
+ * so the client of the join learns of the drops only here.
  */
 export function* joinDropFindings(joins: readonly Join[], role: Role): Generator<Finding> {
   const lossy = joins

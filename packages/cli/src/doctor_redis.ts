@@ -5,18 +5,24 @@ import { bad, type Finding } from './doctor_finding.ts';
 import { type Figures, sumOf } from './figures.ts';
 import { bytes } from './top_lines.ts';
 
-/** Time within which the bus must say once that Redis takes writes. A failover may take a moment. */
+/**
+ * The bus must say within this time that Redis takes writes. Until it does, it is asked again, because a failover may
+ * take a moment.
+ */
 const WRITES_TIMEOUT_MS = 2000;
 
-/** A Redis that refuses commands, as the bus names it, such as `partition 2`, and the word of its error. */
+/**
+ * A Redis that refuses commands. `redis` is the bus's name for it, such as `partition 2`. `word` is the first word of
+ * the error of Redis, such as `MISCONF`.
+ */
 interface Refusal {
   redis: string;
   word: string;
 }
 
 /**
- * Resolves with the refusal of a Redis that refuses writes or commands. Undefined if none does. A bus of version 1.0.0
- * does not ask for writes; then undefined too.
+ * Resolves with the refusal if a Redis refuses writes or commands, and otherwise with undefined. Also resolves with
+ * undefined for a bus of version 1.0.0, which does not check whether Redis takes writes.
  */
 export async function refusalOfWrites(call: Call): Promise<Refusal | undefined> {
   try {
@@ -29,7 +35,10 @@ export async function refusalOfWrites(call: Call): Promise<Refusal | undefined> 
   }
 }
 
-/** Returns the refusal of which a message of the bus tells, such as `Redis refuses commands (MISCONF)`. */
+/**
+ * Finds the refusal in a message of the bus, such as `Redis refuses commands (MISCONF)`. Returns undefined if the
+ * message has none.
+ */
 function refusalIn(message: string): Refusal | undefined {
   const [, redis, word] =
     /(\w+(?: \d+)?) refuses (?:commands|the user or password) \((\w+)\)/.exec(message) ?? [];
@@ -48,7 +57,9 @@ export function writesFinding({ redis, word }: Refusal): Finding {
   return bad('writes', `publishes are refused: ${redis} refuses writes (${word})`, advice);
 }
 
-/** Returns what to do about the refusal of which a message of the bus tells. Undefined if it tells of no known one. */
+/**
+ * Returns what to do about the refusal in a message of the bus. Returns undefined if there is no refusal, or no advice.
+ */
 export function adviceOnRefusal(message: string): string | undefined {
   return ADVICE_ON_REFUSAL[refusalIn(message)?.word ?? ''];
 }

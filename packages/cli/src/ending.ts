@@ -5,7 +5,7 @@ import { number } from './tables.ts';
 /** The option of commands that ask before they remove something. */
 export const YES: Readonly<Record<string, Option>> = { yes: { help: 'do not ask first on a terminal' } };
 
-/** Time within which the bus must say what a thing has that is to be removed. */
+/** Before a thing is removed, the bus is asked what the thing has. It must answer within this time. */
 const COUNTS_TIMEOUT_MS = 2000;
 
 /** Returns what a thing has, such as `3 queued events and 1 dead letter`. Leaves out what it has none of. */
@@ -18,9 +18,9 @@ export function counted(counts: Readonly<Record<string, number>>): string {
 }
 
 /**
- * Removes a thing, such as `the topic orders`, by `end`. Asks first if a person can answer. Prints a note on stderr of
- * what went with it, which `counts` says: nouns in the singular, each with its count. If `counts` fails, the thing is
- * removed all the same, and the note names the thing alone.
+ * Removes a thing, such as `the topic orders`, by calling `end`. Asks first if a person can answer. `counts` returns
+ * what goes with the thing: nouns in the singular, each with its count. A note on stderr names the thing and these
+ * counts. If `counts` fails, the thing is removed all the same, and the note names the thing alone.
  */
 export async function remove(
   call: Call,

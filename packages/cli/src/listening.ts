@@ -19,7 +19,10 @@ const CHECK_EVERY_MS = 5000;
 const REFUSED =
   'refused a delivery that is not for this subscription, but perhaps for another with a callback at this port; ' +
   'the bus sends it again later (said once)';
-/** Time within which the bus must say, at Ctrl-C, whose the client's subscription is. A user waits for it. */
+/**
+ * At Ctrl-C, the bus is asked whether the client still has this subscription. It must answer within this time, because
+ * a user waits.
+ */
 const LAST_CHECK_TIMEOUT_MS = 2000;
 const MAY_BE_LEFT = 'the subscription may be left: rtm sub del ends it';
 

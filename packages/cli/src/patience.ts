@@ -13,8 +13,8 @@ interface Waiting {
 /**
  * After a second, calls `note` with a line for the user if the bus cannot be reached or temporarily refuses calls.
  * Without this line, the user would see nothing while calls are repeated. The line goes to stderr even if that is no
- * terminal, because the log of a CI job should have it too. The user is told once of each trouble. The returned
- * function is for calls that may end within the second: nothing is said after it was called.
+ * terminal, because the log of a CI job should have it too. The user is told once of each trouble. Call the returned
+ * function when the calls have ended: from then on, `note` is not called.
  */
 export function sayIfRepeated({ bus, url, timeoutMs }: Waiting, note: (line: string) => void): () => void {
   let hasEnded = false;

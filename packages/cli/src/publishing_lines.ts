@@ -20,8 +20,9 @@ const GROWTH = 1.1;
 const PUBLISH_TIMEOUT_MS = 120_000;
 
 /**
- * With two requests of PUBLISH_TIMEOUT_MS around it, less than the ten minutes for which a bus with the default
- * settings remembers a key.
+ * Maximum time for which it may be unknown whether the events of a request are stored. One call before this time and
+ * one after it can take PUBLISH_TIMEOUT_MS each. The sum is less than the ten minutes for which a bus with the default
+ * settings remembers an idempotency key.
  */
 const UNSURE_MS = 240_000;
 
@@ -37,7 +38,7 @@ export class LinePublisher {
   readonly #sayIfRepeated: () => () => void;
   #maxLines = MAX_LINES;
 
-  /** `sayIfRepeated` is called before each request, and what it returns after the request. */
+  /** Calls `sayIfRepeated` before each request. After the request, calls the function that `sayIfRepeated` returned. */
   constructor(bus: Bus, interruption: AbortSignal, sayIfRepeated: () => () => void) {
     this.#bus = bus;
     this.#interruption = interruption;
@@ -78,10 +79,10 @@ export class LinePublisher {
   }
 
   /**
-   * Makes one request. If it is refused for the client's rate until its time limit, makes it again, however long that
-   * takes: at 50 events a second, the bus takes the next request 200 s after one of 10,000. If the time limit came
-   * during an attempt, the events may be stored, so each repeat has the same idempotency key. After UNSURE_MS without
-   * an answer to whether they are stored, throws, because the bus may soon forget the key.
+   * Makes one request. If the bus refuses it for the client's rate until the time limit, makes it again, however long
+   * that takes: at 50 events a second, the bus takes the next request 200 s after one of 10,000. If the time limit came
+   * during an attempt, the events may be stored, so each repeat has the same idempotency key. Throws if it is still
+   * unknown after UNSURE_MS whether they are stored, because the bus may soon forget the key.
    */
   async #publish(topic: string, json: string): Promise<void> {
     const key = randomUUID();
@@ -166,7 +167,7 @@ export async function publishLines(call: Call, file: string): Promise<void> {
   await noteNoSubscriber(call, bus, topic);
 }
 
-/** Returns true if the last answer to a request before its time limit refused it for the client's rate. */
+/** Returns true if a call reached its time limit, and its last failed attempt was refused for the client's rate. */
 function isForRate(error: unknown): error is TimeLimitError {
   if (!(error instanceof TimeLimitError)) return false;
   return error.cause instanceof ProblemError && error.cause.status === 429;

@@ -96,7 +96,7 @@ function parse(command: Command, args: readonly string[]) {
  */
 function reasonOf(message: string, names: readonly string[]): string {
   const [, fault] = /^Option '.*' argument (missing|is ambiguous)/.exec(message) ?? [];
-  // Of a short option that is ambiguous, Node's text has the long name further on.
+  // If a short option is ambiguous, its long name stands further on in Node's text.
   const [name] = /--[\w-]+/.exec(message) ?? [];
   if (fault === 'missing') return `${name} needs a value`;
   if (fault !== undefined) return `${name} needs a value; if it begins with a dash, write ${name}=-…`;

@@ -90,13 +90,13 @@ export async function withoutPublisher(
   return `nobody has published to ${[...missing].join(', ')} yet; rtm topic list shows all topics`;
 }
 
-/** Time within which a bus must answer what is asked for a hint only. */
+/** Time within which the bus must answer a call that only serves to give a hint. */
 const HINT_TIMEOUT_MS = 2000;
 
 /**
- * Returns the same as `withoutPublisher`, as a hint: returns undefined if the bus does not answer. For example, it
- * lists no topics while a partition is away. The user is not told that this call is repeated, because the command goes
- * on without it.
+ * Returns the same as `withoutPublisher`, or undefined if the bus does not answer, because the result is only a hint.
+ * For example, the bus lists no topics while a partition is away. The user is not told that this call is repeated,
+ * because the command goes on without the hint.
  */
 export function hintOnTopics(call: Call, topics: readonly string[]): Promise<string | undefined> {
   const bus = call.connect({ timeoutMs: HINT_TIMEOUT_MS, isQuiet: true });
@@ -127,7 +127,7 @@ export async function deleteSubscription(call: Call): Promise<void> {
   for (const topic of call.args) await bus.unsubscribe(topic);
 }
 
-/** Returns what goes with a subscription, as `remove` takes it. */
+/** Returns the counts of what is removed with a subscription, for `remove`. */
 export function countsOf(subscription: Subscription | undefined): Record<string, number> {
   if (!subscription) return {};
   const { topics, events, dead_letters } = subscription;
@@ -145,7 +145,10 @@ export async function listSubscriptions(call: Call): Promise<void> {
   call.print(subscriptions, [rubyYaml(shown)]);
 }
 
-/** Returns how deliveries go. Empty if the bus does not show it, as in compatibility mode of other clients. */
+/**
+ * Returns how the deliveries to a subscriber go, or an empty object if the bus does not show it. In compatibility mode,
+ * the bus shows it to a client only for the client itself.
+ */
 function standingOf({ health_points, paused_at, events, dead_letters }: Subscription) {
   if (health_points === undefined) return {};
   const state = stateOf(health_points, events.queued, paused_at !== null);

@@ -61,7 +61,7 @@ export async function limitToken(call: Call): Promise<void> {
 
 /**
  * Returns the topics to which a client is subscribed, and the names of its joins. Returns undefined if the bus does not
- * say so: a limit is worth more than the notes on what it has ended.
+ * say so. The client is limited all the same, because the limit matters more than a note on what it has ended.
  */
 async function usesOf(bus: Routemaster, { token }: Client): Promise<string[][] | undefined> {
   try {
@@ -84,7 +84,10 @@ interface Limits {
   subscribe?: string[] | undefined;
 }
 
-/** Returns the lists that options give. A list that permits any topic is undefined, one without an option missing. */
+/**
+ * Returns the lists that options give. If an option permits any topic, its list is undefined. If an option is not
+ * given, its list is missing.
+ */
 function limitsIn(call: Call): Limits {
   const limits: Limits = {};
   for (const name of ['publish', 'subscribe'] as const) {
@@ -130,7 +133,7 @@ export async function deleteToken(call: Call): Promise<void> {
   throw new Failure('client_not_found', named ?? advice ?? '');
 }
 
-/** Returns what goes with a client, as `remove` takes it. */
+/** Returns the counts of what is removed with a client, for `remove`. */
 async function belongingsOf(bus: Routemaster, token: string): Promise<Record<string, number>> {
   const [subscription, joins, triggers] = await Promise.all([
     ifSubscribed(bus, token),

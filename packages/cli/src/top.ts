@@ -46,7 +46,8 @@ export async function top(call: Call): Promise<void> {
   }
   streams.stdout.write(ENTER);
   const complain = (error: Error) => {
-    // The line may be cut off, so it begins with what is wrong, and not with the time limit.
+    // The screen may be too narrow for the whole line. The message of a TimeLimitError begins with the time limit, so
+    // the message of its cause is shown instead, which says what is wrong.
     const { message } = error.cause instanceof RoutemasterError ? error.cause : error;
     const text = `the bus does not answer, trying again: ${textOf(message)}`;
     streams.stdout.write(`${HOME}${text.slice(0, widthOf(streams.stdout))}${CLEAR_LINE}`);

@@ -24,8 +24,9 @@ export function withAdvice(message: string, advice: string): string {
 }
 
 /**
- * Returns what the user can do if no connection to the bus could be made, for the reason that `code` says. Returns
- * undefined if the reason is another one than that nothing listens there, or that its name is not known.
+ * Returns what the user can do if no connection to the bus could be made. `code` is the reason. There is advice for two
+ * reasons: nothing listens at the address, or the name of the host is not known. For any other reason, returns
+ * undefined.
  */
 export function adviceIfUnreached(code: string, { url, from, meant }: Target): string | undefined {
   if (code === 'ECONNREFUSED') {
@@ -39,9 +40,9 @@ export function adviceIfUnreached(code: string, { url, from, meant }: Target): s
 }
 
 /**
- * Returns the same as `adviceIfUnreached`, for an error with which a command ended. If it has no advice, and another
- * attempt would not help, as with a certificate that is not trusted, the advice is to run `rtm doctor`. `target` is
- * called only if a call of the bus caused the error.
+ * Returns advice on an error with which a command ended. It is the advice of `adviceIfUnreached`, if there is one.
+ * Otherwise, if another attempt would not help, as with a certificate that is not trusted, the advice is to run
+ * `rtm doctor`. `target` is called only if a call of the bus caused the error.
  */
 export function adviceOnEnd(error: unknown, target: () => Target): string | undefined {
   for (let each = error; each instanceof Error; each = each.cause)

@@ -8,15 +8,15 @@ interface Owner {
   client: string | undefined;
 }
 
-/** The option `--client`, by which `roles` say whose join or trigger they mean. */
+/** The option `--client`, which says whose join or trigger is meant. `roles` says who needs it, for the help. */
 export const ofClient = (thing: string, roles = 'root'): Option => ({
   value: 'TOKEN',
   help: `whose ${thing} (${roles})`,
 });
 
 /**
- * Calls the bus about a join or trigger, with the client of `--client`. If root or a viewer gives none, throws an error
- * that says so in the words of rtm.
+ * Calls the bus about a join or trigger of the client that `--client` names. If root or a viewer does not give
+ * `--client`, throws an error that tells the user to give it.
  */
 export async function asked<Answer>(
   call: Call,
@@ -33,10 +33,10 @@ export async function asked<Answer>(
 }
 
 /**
- * Puts the join or trigger that the first argument names, as the JSON of the second argument says. Prints a note on
- * stderr. If there was one before, the note does not say that this call has changed it: it may have been the same, or
- * it was put by an earlier attempt whose answer was lost. The bus checks the JSON, so `put` gets it as a type that any
- * input takes.
+ * Makes the join or trigger that the first argument names, or replaces it. The second argument is its JSON. Prints a
+ * note on stderr. If the bus had it before, the note only says that it is now as given. It does not say that this call
+ * has changed it: perhaps it was the same before, or an earlier attempt, whose answer was lost, has made it. The bus
+ * checks the JSON, so `body` has the type `never`, which fits any input.
  */
 export async function putNamed(
   call: Call,

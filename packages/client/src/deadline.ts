@@ -79,8 +79,8 @@ export class Deadline {
   readonly #ofSignal: CallsOfSignal | undefined;
 
   /**
-   * Throws the reason of a signal that is already aborted, TypeError for a signal that is none, and RangeError for a
-   * time limit that is not allowed.
+   * Throws TypeError if `signal` is not an AbortSignal, and RangeError if the time limit is not allowed. If the signal
+   * is already aborted, throws its reason.
    */
   constructor(timeoutMs: number, signal: AbortSignal | undefined, end: End) {
     refuseWrongTimeLimit(timeoutMs);

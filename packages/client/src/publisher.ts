@@ -29,7 +29,10 @@ interface Flush {
  */
 export class Publisher {
   readonly #transport: Transport;
-  /** Events that are not converted to JSON yet, because the JSON of other events has reached MAX_BUFFERED. */
+  /**
+   * Events that wait outside the buffer. They are not converted to JSON yet, because the JSON of other events has
+   * reached MAX_BUFFERED.
+   */
   readonly #outside = new Set<Pending>();
   readonly #topics = new Map<string, TopicQueue>();
   /**
@@ -134,14 +137,14 @@ export class Publisher {
     this.#startSoon();
   }
 
-  /** Waits before the next attempt of a request, and lets others begin meanwhile. */
+  /** Waits before the next attempt of a request. Other requests can begin meanwhile. */
   readonly #rest = async (ms: number, signal: AbortSignal): Promise<void> => {
     this.#requests--;
     this.#startSoon();
     try {
       await sleepFor(ms, signal);
     } catch (reason) {
-      // The request ends at once, and `#send` counts it as ended.
+      // The request ends now. It is counted once more, because `#send` will subtract it from the count.
       this.#requests++;
       throw reason;
     }
@@ -157,8 +160,8 @@ export class Publisher {
     const waiting = { mayBeDone: false, lastFailure: queue?.lastFailure };
     const progress = isOutside || !queue ? waiting : queue.giveUp(pending);
     this.#settle(pending);
-    // The ended publish may make room for events of `#outside`. If an aborted signal ends 100,000 publishes,
-    // `#startSoon` still looks for such events only once.
+    // The publish that has ended may leave room in the buffer for events of `#outside`. If an aborted signal ends
+    // 100,000 publishes, `#startSoon` still looks for such events only once.
     this.#startSoon();
     return progress;
   };

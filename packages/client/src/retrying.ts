@@ -57,7 +57,9 @@ interface Trying {
   request: Request;
   signal: AbortSignal;
   isRepeatable: boolean;
-  /** Used for the wait before the next attempt, but not after a failure that any other request would have too. */
+  /**
+   * Waits before the next attempt. After a failure that any other request would have too, `sleepFor` is used instead.
+   */
   rest?: typeof sleepFor;
 }
 

@@ -46,10 +46,10 @@ export class DirtyMap {
    * event came meanwhile. If `handle` throws, the URL stays dirty, and `sweep` throws AggregateError at the end.
    * Returns the number of handled URLs.
    *
-   * Only one sweep runs at a time. All calls during a sweep share the next one, which begins after it, with the
-   * `handle` of the first of them. If two sweeps handled a URL at once, the slower one could store what it had read
-   * over the newer data that the other had stored. So `handle` must not await a sweep of the same map: it would wait
-   * for itself.
+   * Only one sweep runs at a time. All calls that are made during a sweep share one further sweep. It begins when the
+   * running one has ended, and uses the `handle` of the first of these calls. If two sweeps handled a URL at once, the
+   * slower one could store what it had read over the newer data that the other had stored. So `handle` must not await a
+   * sweep of the same map: it would wait for itself.
    */
   sweep(handle: (url: string) => Promise<void> | void): Promise<number> {
     this.#next ??= this.#sweepNext(handle);
