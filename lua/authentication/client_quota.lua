@@ -5,7 +5,8 @@ memory that they take.
 Each client has a bucket of permissions, and a new key costs one of them. A full bucket has `max` permissions. An empty
 one is full again after the time for which a key is remembered. So the bus remembers at most 2 × `max` keys of a client
 at a time. A bucket is stored as two times (µs) in a text: when it will be full again, and when it was stored. If the
-second is later than now when it is read, Redis's clock was set back, and the first is set back too.
+second time is in the future when the bucket is read, Redis's clock was set back. The first time is then set back by as
+much.
 ]]
 local client_quota = {}
 

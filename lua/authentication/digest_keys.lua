@@ -4,7 +4,7 @@ Digest keys: the keys that sign nonces, and when they must be replaced.
 In the hash `digest:keys`, the field of a key is the hour in which the key signs. A Redis that was restarted, or that
 replaces another, may have forgotten nonce uses although it knows the keys. Then all keys are replaced, and the nonces
 that they signed are no longer accepted. A replaced key stays for a day, so that its nonces are still recognised as
-nonces of this bus. The field of a replaced key is its hour, with the time of the replacement as the fraction.
+nonces of this bus. The field of a replaced key is its hour, a dot and the time (ms) of the replacement.
 ]]
 local redis_run = include('store/redis_run')
 local digest_keys = { HOUR_MS = 3600000 }

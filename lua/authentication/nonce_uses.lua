@@ -4,8 +4,8 @@ nonce_uses: consume Digest nonce uses. A nonce use is one `nc` count of a nonce,
 
 Returns `consumed` for each use that this call consumed. A use is `repeated` if it was consumed before, or if its count
 is too high: above the maximum, or too far above the last stored bit. A nonce has one bit for each count, so counts may
-arrive in any order. A use is `replaced` if `key`, which signed the nonce, is no longer the key of its hour: this Redis
-may have forgotten the uses of that nonce.
+arrive in any order. A use is `replaced` if `key`, which signed the nonce, is no longer the key of the hour in which the
+nonce was issued: this Redis may have forgotten the uses of that nonce.
 
 The bits of a nonce are kept for `kept_ms` from its first use. A use is `expired` if, by Redis's clock, the nonce is
 from more than `ahead_ms` in the future, or so old that its bits may be gone: older than `kept_ms` minus `ahead_ms`.
@@ -59,10 +59,10 @@ local function grow(call, quota, use, uses, bits, kept_ms)
   if refused_at_ms and refused_at_ms > call.now_ms then
     redis.call('DEL', call.keys.nonces_refused(use.client))
     refused_at_ms = nil
-    -- Nonces older than the last refusal are refused. Redis's clock was set back, so the last refusal lies in the
-    -- future, and every new nonce would be refused. So this call has deleted the time of that refusal. But now the bus
-    -- would accept the request that was refused then, if somebody repeated it. To prevent this, all keys that sign
-    -- nonces are replaced, unless the key that signed the nonce of that request is out of use already.
+    -- Redis's clock was set back, so the last refusal lies in the future. Nonces older than the last refusal are
+    -- refused, so every new nonce would be refused. Therefore this call has deleted the refusal. But without it, the
+    -- bus would accept the refused request if somebody repeated it. To prevent this, all keys that sign nonces are
+    -- replaced, unless the key that signed the nonce of that request is out of use already.
     if redis.call('HGET', call.keys.digest_keys(), hour) == key then
       digest_keys.replace(call)
       return 'replaced'

@@ -6,8 +6,11 @@ With `keeps_name`, an existing client keeps its name and its secret, and gets on
 `ended` has the tokens of the joins that ended because the scopes do not permit them; the caller deletes their batches
 and dead letters next. `name` is the name of the client.
 
-Nothing changes if there is no client that could keep its name (`client_not_found`), or if a client that has a secret
-would be registered without one (`has_secret`): its public token would be its credential.
+Nothing changes in these cases:
+
+- `client_not_found`: `keeps_name` is given, but there is no such client.
+- `has_secret`: the client has a secret, and would be registered without one. Its public token would then be its
+  credential.
 ]]
 local joins = include('flow/joins/joins')
 local leaving = include('subscribing/leaving')

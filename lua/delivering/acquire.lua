@@ -3,12 +3,13 @@
 acquire: finish the jobs that workers have done, and assign ready jobs to idle workers, at most one job each.
 
   1. finishing.lua      deletes finished jobs, with the batches that they delivered
-  2. live_workers.lua   notes that the idle workers are alive; slow_deliveries.lua, who is slow
+  2. live_workers.lua   notes that the idle workers are alive; slow_deliveries.lua notes which subscribers are slow
   3. grants.lua         gives each idle worker a job:
-       choosing.lua       finds the next one that may run, the oldest first;
-         lane_entry.lua     asks lanes.lua and shares.lua whether it may, and lets it wait if not
-       cutting.lua        reads the events of its batch; parts.lua makes two batches of one that is too large
-  4. grants.lua         stores the leases, and who delivers to whom
+       choosing.lua       finds the next job that may run, the oldest first
+         lane_entry.lua     asks lanes.lua and shares.lua whether the job may run, and makes it wait if not
+       cutting.lua        reads the events of the job's batch
+         parts.lua          cuts the batch in two if it is too large
+  4. grants.lua         stores the leases, and which worker delivers to which subscriber
 
 Finishing comes first, so that a worker gets its next job from the same call. Nothing changes for a job that its worker
 does not hold under the given lease. When a delivery is assigned, its batch is closed to new events, and the attempt is
@@ -88,8 +89,9 @@ local function serve_all(call, args, held, lease_of)
   return given
 end
 
--- Returns the number of jobs that are still ready. If there is none, other workers are not woken for the jobs that this
--- call has made ready: it has assigned them all itself. A quarantine assigns none of them.
+-- Returns the number of jobs that are still ready. If it is 0, this call has itself assigned all jobs that it made
+-- ready, so no other workers are woken for them. A call of a quarantine wakes them even then, because a quarantine
+-- assigns none of these jobs.
 local function count_ready(call, args, choice)
   local ready = choice.is_exhausted and 0 or choosing.count_ready(call, args.q, args.kind, choice.waiting_by_share)
   if ready == 0 and args.kind ~= 'quarantine' then call.wakes[args.q] = nil end
@@ -98,7 +100,8 @@ end
 
 return function(call, args)
   local acks = finish(call, args)
-  -- Before `note_alive`, which renews leases: an expired one would look valid, and its worker would keep it.
+  -- The leases are read before `note_alive` renews them. After it, an expired lease would look valid, and its worker
+  -- would keep the lease.
   local held, lease_of = held_by(call, args)
   live_workers.note_alive(call, args.q, args.workers)
   if #args.workers > 0 then slow_deliveries.notice(call, args.slow_ms) end

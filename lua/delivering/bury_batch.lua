@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
 --[[
 bury_batch: make a waiting batch a dead letter, because somebody asks for it. If `tokens` is not empty, finds only
-batches of these subscribers. The batches behind it go on, also those of an ordered subscriber, which wait for their
-oldest. If the subscriber is held back after a failure, its next batch is tried at once, unless another batch is the
-probe already (lane_entry.lua). The health of the subscriber does not change.
+batches of these subscribers. The subscriber's later batches go on. Those of an ordered subscriber may have waited for
+this batch, and no longer do. If the subscriber is held back after a failure, its next batch is tried at once, unless
+another batch is the probe already (lane_entry.lua). The health of the subscriber does not change.
 
 If the outcome is not `ok`, nothing has changed. `delivery_not_found` also stands for a batch whose subscriber has left:
 a worker deletes it soon. `delivery_not_waiting` means that a worker holds the job of the batch, or that the job is in a

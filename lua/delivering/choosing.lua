@@ -48,8 +48,8 @@ local function start_of_stray(call, bid)
 end
 
 -- Returns the next job to try, or nothing if none is left. A quarantine gets only the jobs of suspects. For other
--- workers, the jobs that wait for a worker of their share come first, if the share has a free worker now. Then come the
--- instant jobs, which any worker may take.
+-- workers, the jobs that wait for a worker of their share (shares.lua) come first, if the share has a free worker now.
+-- Then come the instant jobs, which any worker may take.
 local function next_job(call, choice)
   if choice.kind == 'quarantine' then return redis.call('LPOP', call.keys.jobs_suspect()) end
   for _, share in ipairs(shares.NAMES) do

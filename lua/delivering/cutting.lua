@@ -2,9 +2,13 @@
 Cutting: reads as many events of a batch as one delivery may carry. If the batch has more, it is cut (parts.lua): the
 events that were read are delivered now, and the others next.
 
-A batch can be too large because it was opened as a long one (opening.lua), because its last events came in one script
-call, because it has small events, whose bytes are not counted, besides large ones (open_batches.lua), because its
-subscriber has lowered a limit since, or because an old release, without max_bytes, opened it.
+A batch can be too large for one of these reasons:
+
+- It was opened for more events than the subscriber's limit (opening.lua).
+- Its last events came in one script call.
+- It has small events, whose bytes are not counted, besides large ones (open_batches.lua).
+- Its subscriber has lowered a limit since the batch was opened.
+- It was opened by an old release, which had no max_bytes.
 
 A *long* batch takes more memory in Redis than one script call reads. If it fits into one delivery, the worker reads the
 events itself.

@@ -3,7 +3,8 @@ Drop notices: reports to a subscriber about its events that the bus had to drop.
 
 Drops are a list of field, value, …. The fields are `batches` and `events` (their numbers), `from` and `to` (the times
 in ms at which the oldest and the newest of these batches were created), and for each topic `topic:{topic}`: its number
-of events. The totals of a subscriber also have `last_at`: when the bus last dropped some (ms).
+of events. The totals of a subscriber also have `last_at`, the time (ms) at which the bus last dropped events of the
+subscriber.
 ]]
 local many = include('store/many')
 local drop_notices = {}

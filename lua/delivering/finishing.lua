@@ -2,8 +2,8 @@
 Finishing: deletes the jobs that workers have finished, and the batches that these jobs delivered. A batch is finished
 when it was accepted, or when its subscriber has left. Only accepted ones have a `record`.
 
-  take_all   takes each job from its worker, and sums up what its batch changes by subscriber: the batches of one script
-             call are of few subscribers, so each subscriber is written once
+  take_all   takes each job from its worker, and sums up by subscriber what the batches change. So each subscriber is
+             written only once, however many of its batches are finished
   write      deletes jobs and batches, ends the deliveries, updates each subscriber, and then lets jobs that waited for
              these deliveries go on
 ]]

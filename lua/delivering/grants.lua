@@ -113,7 +113,7 @@ function grants.take_back(call, given, worker)
   given.token_of[worker] = nil
   lanes.leave(call, worker)
   -- If this call began the delivery, the delivery is not stored yet, so `lanes.leave` does not end it. But the worker
-  -- may have entered a share, and must leave it.
+  -- may count in a share (one of the limits in shares.lua), and must no longer count there.
   shares.leave(call, { worker })
 end
 

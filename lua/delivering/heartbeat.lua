@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 --[[
-heartbeat: renew the leases of workers. Returns the workers that have lost their lease: it has expired, or their lease
-now has another number. A lost lease is not renewed.
+heartbeat: renew the leases of workers. Returns the workers that have lost their lease. A lease is lost if it has
+expired, was deleted, or was replaced by one with another number. A lost lease is not renewed.
 ]]
 local leases = include('delivering/leases')
 

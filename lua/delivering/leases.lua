@@ -21,8 +21,8 @@ function leases.last(call)
   return call.last_lease
 end
 
--- The numbers of leases are times. Returns how far (µs) those of new leases must be ahead of Redis's clock: 0 unless
--- the clock was set back. `newest_us` is how far the number of the newest lease is ahead of the clock now.
+-- Returns how far (µs) the numbers of new leases, which are times, must be ahead of Redis's clock: 0 unless the clock
+-- was set back. `newest_us` is how far the number of the newest lease is ahead of the clock now.
 local function ahead_now(call, newest_us)
   if newest_us <= 0 then return 0 end
   local before_us = tonumber(redis.call('GET', call.keys.leases_ahead()))

@@ -5,11 +5,12 @@ job was dropped, the job is deleted instead. If the worker does not hold the job
 nothing changes.
 
 The attempt does not count if `is_uncounted`, or if the callback is gone. A failed delivery costs its subscriber
-`damage` health points, and no delivery to it begins for `throttle_ms`. `gone` is given if the callback answered 410:
-the subscriber's `subscribed_at` at the start of the delivery, 0 if unknown. If the subscriber has not subscribed again
-since, it is paused: its jobs wait until it subscribes again, or is resumed. `paused` is true if the failure has paused
-the subscriber, which was not paused before, even if an earlier call whose reply was lost has stored the failure. Unless
-the subscriber is paused, one of its waiting jobs becomes instant.
+`damage` health points, and no delivery to it begins for `throttle_ms`. `gone` is given only if the callback answered
+410 (Gone). It is the subscriber's `subscribed_at` at the start of the delivery, or 0 if that is unknown. If the
+subscriber has not subscribed again since, it is paused: its jobs wait until it subscribes again, or is resumed.
+`paused` is true if this failure has paused the subscriber, and the subscriber was not paused before. It is also true if
+an earlier call, whose reply was lost, stored the failure and paused the subscriber. Unless the subscriber is paused,
+one of its waiting jobs becomes instant.
 
 `callback` is where the batch was sent. If the subscriber has another callback by now, its deliveries do not wait, and
 this job runs again at once: a `Retry-After` of the former callback could hold back the new one for a day. The job also

@@ -5,10 +5,10 @@ waits in the place of the batch.
 Both get new UIDs. If a failover loses the cut, and the subscriber's limits are higher then, all events are delivered
 under the old UID. A receiver that had got only the part under the old UID would ignore all other events.
 
-In the subscriber's index, the rest must come before other batches that have the score of the batch, because one call
-opened them all. Redis sorts these by UID, and the new UID may come last. So the rest gets a score that is one lower. The
-part must come before the rest, and after the parts that were cut off earlier. So it gets the score of the rest minus
-two for each event that is left:
+In the subscriber's index, batches that one script call opened have the same score, and Redis sorts them by UID. The
+rest must come before the other ones, but its new UID may come after theirs. So the rest gets a score that is one lower.
+The part must come before the rest, and after the parts that were cut off earlier. So it gets the score of the rest
+minus two for each event that is left:
 
   cut            events left  score of the rest  score of the part
   (none)         250          9000
@@ -22,18 +22,18 @@ local open_batches = include('delivering/open_batches')
 local uids = include('store/uids')
 local parts = {}
 
--- Returns the score of a part in the subscriber's index `queue` (see the table above). If that is not after all older
--- batches, the score is raised above theirs. But if an older batch has the score right before the rest, the part gets
--- the same score, and either may be delivered first. This cannot happen for an `ordered` subscriber, because only its
--- oldest batch is delivered.
+-- Returns the score of a part in the subscriber's index `queue` (see the table above). If an older batch has this score
+-- or a higher one, the score is raised above that of the older batch. But if the older batch is only one below the
+-- rest, the part gets the score of the older batch, and either may be delivered first. This cannot happen for an
+-- `ordered` subscriber, because only its oldest batch is delivered.
 local function score_of_part(queue, score_of_rest, events_left)
   local below = redis.call('ZRANGE', queue, '(' .. score_of_rest, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')
   local after_older = (tonumber(below[2]) or 0) + 1
   return string.format('%d', math.min(math.max(score_of_rest - 2 * events_left, after_older), score_of_rest - 1))
 end
 
--- Gives a batch a new UID in a sorted set of batches, and a score that is `lowered` by so much. If the set lacks the
--- batch, its score was `default`. Returns the new score.
+-- Gives a batch a new UID in the sorted set `index`, and subtracts `lowered` from its score. If the set lacks the
+-- batch, its score counts as `default`. Returns the new score.
 local function rename_in(index, old, new, default, lowered)
   local score = redis.call('ZSCORE', index, old) or default
   if lowered > 0 then score = string.format('%d', score - lowered) end
@@ -72,14 +72,14 @@ local function rename_attempts(call, whole, rest)
   if redis.call('EXISTS', attempts) == 1 then redis.call('RENAME', attempts, call.keys.attempts(rest)) end
 end
 
--- Gives the time at which the batch was closed, if one is stored, to both.
+-- Stores the time at which the batch was closed for the part and for the rest, if one is stored for the batch.
 local function copy_closed(call, whole, part, rest)
   local closed_ms = open_batches.closed_ms(call, whole)
   if closed_ms then redis.call('HSET', call.keys.batches_closed(), part, closed_ms, rest, closed_ms) end
   open_batches.forget_closed(call, { whole })
 end
 
--- Gives the job of the part to `worker`, and makes that of the rest instant. Returns the job of the part.
+-- Gives the job of the part to `worker`, and makes the job of the rest instant. Returns the job of the part.
 local function replace_job(call, q, worker, whole, part, rest)
   local job, job_of_rest = jobs.delivery_of(part), jobs.delivery_of(rest)
   redis.call('SREM', call.keys.jobs_index(q), jobs.delivery_of(whole))

@@ -6,8 +6,9 @@ the job of this batch becomes its probe (lane_entry.lua).
 
 If the outcome is not `ok`, nothing has changed. `delivery_paused` means that the subscriber is paused.
 `delivery_not_waiting` means that a worker holds the job of the batch, or that the job is in a list from which workers
-take jobs: the instant jobs, the jobs of batches that may have killed workers, or the jobs that wait because all slow
-subscribers, for example, already use as many workers as they may (possibly for long).
+take jobs: the instant jobs, the jobs of batches that may have killed workers, or the jobs that wait for a share
+(shares.lua). A job waits for a share, possibly for long, if all slow subscribers together, for example, use as many
+workers as they may.
 
 If the subscriber is ordered, its oldest batch is tried instead, because the subscriber must accept that batch first. If
 the subscriber has as many deliveries in flight as it may, the batch must still wait.

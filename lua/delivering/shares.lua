@@ -7,8 +7,8 @@ If a share is full, a job may wait for it in `shares:jobs:{share}`, where each l
 
 The last quarter of the share `slow` is kept for lanes without deliveries in flight. Otherwise subscribers that hang
 could take the whole share. Deliveries that become slow while they run enter even a full share (slow_deliveries.lua),
-and so could take the kept workers too: then a lane still gets its first worker, as long as fewer lanes than workers are
-kept hold just one. A share of 32 workers:
+and so could take the kept workers too. Even then, a lane gets its first worker if the lanes that hold exactly one
+worker are fewer than the kept workers. A share of 32 workers:
 
   workers in use            0 to 23   24 to 31   32 or more
   a lane's first worker     enters    enters     enters if fewer than 8 lanes hold exactly one
@@ -26,7 +26,7 @@ local REGULAR_PART = 3 / 4
 local PART_OF_REGULAR = { slow = 1 / 2, failing = 1 / 4, joins = 1 / 16 }
 local KEPT_PART_OF_SLOW = 1 / 4
 
--- Returns the keys that `key` makes of the names of all shares.
+-- Returns a Redis key for each share. The function `key` makes the Redis key from the name of a share.
 local function of_all(key)
   local names = {}
   for i, share in ipairs(shares.NAMES) do names[i] = key(share) end

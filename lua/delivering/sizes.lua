@@ -80,10 +80,11 @@ function sizes.of(keys, token, samples)
   return queued, queued_bytes, estimate(keys, token, true, samples)
 end
 
--- Measures batches of a subscriber in full, from number `from` on (0 is the oldest), or of all subscribers if `token`
--- is nil. If `dead` is true, measures dead letters instead. Stops when those measured take `max_bytes` or more
--- together, or at the limits of one call (`MAX_MEASURED`, `MAX_MEASURED_BYTES`). Returns how many were measured, and
--- their bytes. Both are 0 if none is left, or if `max_bytes` is 0 or less.
+-- Measures batches of a subscriber in full, beginning with the batch number `from` (0 is the oldest). If `token` is
+-- nil, measures batches of all subscribers. If `dead` is true, measures dead letters instead of batches. Stops when the
+-- measured ones take `max_bytes` or more together, or at the limits of one call (`MAX_MEASURED`, `MAX_MEASURED_BYTES`).
+-- Returns how many were measured, and their bytes. Both are 0 if there is no batch number `from`, or if `max_bytes` is
+-- 0 or less.
 function sizes.measured(keys, token, dead, from, max_bytes)
   local index, list_of = keys_of(keys, token, dead)
   local count, bytes = 0, 0

@@ -12,15 +12,15 @@ function waiting.add(call, token, job)
   redis.call('ZADD', call.keys.jobs_waiting(token), call.now_us + call.waiting_added, job)
 end
 
--- Takes a job out of the jobs that no worker may take yet: the scheduled ones, and those that wait for others of the
--- subscriber. The caller puts it elsewhere. Returns false if the job is not there.
+-- Takes a job out of the scheduled jobs or the subscriber's waiting jobs, which no worker may take yet. The caller puts
+-- the job elsewhere, or deletes it. Returns false if the job is neither scheduled nor waiting.
 function waiting.take(call, token, job)
   if redis.call('ZREM', call.keys.jobs_scheduled('main'), job) == 1 then return true end
   return redis.call('ZREM', call.keys.jobs_waiting(token), job) == 1
 end
 
--- If the subscriber is held back after a failure until `throttled_until` (a field of its hash), ends that now. The
--- subscriber is failing still.
+-- After a failure, no delivery to a subscriber begins before `throttled_until` (a field of its hash). Ends this wait
+-- now. The subscriber still counts as failing.
 function waiting.end_hold(call, token, throttled_until)
   if throttled_until and tonumber(throttled_until) > call.now_ms then
     redis.call('HSET', call.keys.subscriber(token), 'throttled_until', call.now_ms)

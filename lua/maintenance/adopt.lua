@@ -4,8 +4,8 @@ adopt: store the version of the data layout and the time at which this bus begin
 Routemaster that deliver no batch (its queue `aux`).
 
 If the Redis has a client or a subscriber that the Ruby Routemaster made, this is a takeover of a Ruby Routemaster's
-Redis, and the key `taken_over` gets the time. If there is none, data without a version comes from this bus, whose
-processes still ran when Redis lost its data.
+Redis, and the key `taken_over` gets the time. If there is no such client or subscriber, this is no takeover: any data
+in the Redis comes from processes of this bus that still ran when Redis had lost its data.
 
 If a version is stored already, the call changes nothing and returns false. So if several processes boot at the same
 time, only one of them deletes jobs. Later jobs in the queue `aux` belong to this bus and must stay.

@@ -4,8 +4,8 @@ continue_outbox: make the numbers of new outbox entries higher than `applied`, t
 another partition has applied.
 
 Usually they are higher already. But if this Redis was emptied, or an old backup was restored, it may have lost its last
-number, and `ahead`, by which numbers are later than its clock. The other partition would ignore entries with lower
-numbers.
+number, and `ahead`, which says how far numbers are ahead of its clock. Then new entries could get lower numbers than
+`applied`, and the other partition would ignore these entries.
 ]]
 local outbox_numbers = include('publishing/outbox_numbers')
 

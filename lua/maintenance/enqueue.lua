@@ -1,12 +1,15 @@
 #!lua flags=allow-oom
 --[[
 enqueue: put an instant job in a queue. Returns true if this call made the job instant. The job must not be a delivery,
-because only deliveries may be in other lists than those that are searched here.
+because a delivery may be in lists that this script does not search.
 
 If the queue already has the job in any state, nothing changes and the reply is false. There are two exceptions, in
-which the job becomes instant. A dead worker holds the job: otherwise a periodic job whose worker died could not run
-again before a scrub, and the scrub is a periodic job too. Or the job is in the index of jobs, but in no list, because a
-script was stopped half-way: otherwise only a sweep would find the job, and the sweep is a periodic job too.
+which the job becomes instant:
+
+- A dead worker holds the job. Otherwise a periodic job whose worker died could not run again before a scrub, and the
+  scrub is a periodic job too.
+- The job is in the index of jobs, but in no list, because a script was stopped half-way. Otherwise only a sweep would
+  find the job, and the sweep is a periodic job too.
 ]]
 local jobs = include('delivering/jobs')
 local leases = include('delivering/leases')

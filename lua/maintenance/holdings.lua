@@ -2,9 +2,8 @@
 --[[
 holdings: estimate how much memory the queued batches and the dead letters of each subscriber take. Changes nothing.
 
-At most `samples` batches and as many dead letters of a subscriber are measured (sizes.lua); without `samples`, as many
-as for all figures that somebody looks at. A subscriber whose keys another program has written counts as one that has
-nothing.
+At most `samples` batches and `samples` dead letters of a subscriber are measured. If `samples` is missing, it is
+SHOWN_SAMPLES (sizes.lua). If another program has written the keys of a subscriber, all numbers of the subscriber are 0.
 ]]
 local calls = include('store/calls')
 local sizes = include('delivering/sizes')

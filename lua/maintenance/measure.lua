@@ -1,7 +1,8 @@
 #!lua flags=no-writes,allow-oom
 --[[
-measure: measure how much memory the next batches of a subscriber take, from number `from` on, until they have
-`max_bytes`; with `is_dead`, its dead letters. Without `token`, measures those of all subscribers. Changes nothing.
+measure: measure how much memory the next batches of a subscriber take, beginning with the batch number `from`, until
+they take `max_bytes` together. With `is_dead`, measures dead letters instead of batches. Without `token`, measures the
+batches (or dead letters) of all subscribers. Changes nothing.
 
 `measured` is how many batches the reply is about. It is 0 if no more follow, if `max_bytes` is not above 0, or if
 another program has written the index.

@@ -6,10 +6,10 @@ A worker is dead if it has not given a sign of life for longer than `lease_ms`. 
 and comes before the other instant jobs, and the history of the job's batch notes the death. `workers` is the number of
 dead workers. `jobs` has the number of returned jobs for each queue.
 
-If Redis was restarted, or another one has taken over, also closes all open batches, as the next publish would do. This
-must not wait for a publish: without one, a former master that became the master again would not notice that another
-Redis was the master meanwhile. For the same reason, the numbers of outbox entries go on a minute later
-(outbox_numbers.lua) if there are other partitions.
+If Redis was restarted, or another one has taken over, also closes all open batches. The next publish would do this too,
+but perhaps too late: without a publish, a former master that became the master again would not notice that another
+Redis was the master meanwhile. For the same reason, if there are other partitions, the script then makes the numbers of
+outbox entries jump by a minute (outbox_numbers.lua).
 ]]
 local attempts = include('delivering/attempts')
 local batches = include('delivering/batches')

@@ -93,7 +93,7 @@ end
 
 -- Puts a lost job where workers find it: usually into the list of instant jobs. But Ruby workers take jobs from this
 -- list too, and forget delivery jobs because they find no batch. While Ruby workers run, a delivery job goes to the
--- list of jobs that wait for the share `slow`, which only this bus reads.
+-- list of jobs that wait for the share `slow` (shares.lua), because only this bus reads that list.
 local function put_back(call, q, job, ruby_workers)
   if not ruby_workers or q ~= 'main' then return jobs.make_instant(call, q, job) end
   redis.call('RPUSH', call.keys.share_jobs('slow'), job)

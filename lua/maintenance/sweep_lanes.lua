@@ -5,7 +5,7 @@ the findings.
 
 The deliveries to a subscriber are stuck if all of its jobs wait, because a waiting job becomes instant only when
 another job of the subscriber ends. (The jobs of a paused subscriber are meant to wait.) They are also restarted if the
-subscriber's probe, the only one that may run next, is no longer in the queue.
+subscriber's probe, the only job that may run next, is no longer in the queue.
 ]]
 local findings = include('maintenance/findings')
 local waiting = include('delivering/waiting')

@@ -23,8 +23,9 @@ Otherwise the entries would reach nobody, although a backup may bring the subscr
 If something could not be stored, because another program has written a key, `failure` is the error as text. What it
 concerns counts as applied all the same: it must not hold up the entries behind it.
 
-`may_be_unused` has topics of other partitions that seem to have no subscriber in this one; the caller counts again, and
-corrects the notes there about subscribers in this partition (marks, elsewhere.lua).
+`may_be_unused` has topics of other partitions that seem to have no subscriber in this partition. The caller counts
+their subscribers here again, and corrects the marks of these topics: the notes in the other partitions that this
+partition has subscribers (elsewhere.lua).
 ]]
 local calls = include('store/calls')
 local copies = include('publishing/copies')

@@ -86,7 +86,8 @@ local function collect(call, writes, bid, is_full, timeout_ms)
   index[#index + 1] = writes.index_score
   index[#index + 1] = bid
   writes.jobs[#writes.jobs + 1] = job
-  -- Without this, a batch would count as closed when another partition accepted its events (drop_queue.lua).
+  -- A batch without a stored time of closing counts as closed at its creation, which is when another partition accepted
+  -- its events. But this batch is closed now, and drop_queue.lua must know that.
   if is_full and call.accepted_us < call.now_us then
     writes.closed[#writes.closed + 1] = bid
     writes.closed[#writes.closed + 1] = string.format('%d', call.now_ms)

@@ -20,7 +20,8 @@ local outbox_numbers = {}
 -- While many entries are added, their numbers run ahead of the clock, but by at most this much. If they are further
 -- ahead, the clock was set back.
 local MAX_AHEAD_US = 100 * 1000
--- By how much numbers jump. They are then higher than lost ones, if the clocks of the two Redises differ by less.
+-- Numbers jump by this much when another Redis takes over. If the clocks of the two Redises differ by less, the new
+-- numbers are higher than all lost ones.
 local JUMP_US = 60 * 1000 * 1000
 
 -- Reads the state of the outbox:
@@ -39,8 +40,8 @@ local function time_before(call, sent)
   return call.now_us - 1 + sent.ahead
 end
 
--- Makes the numbers jump if another Redis has taken over since the last check, or its clock was set back: `sent`, the
--- state of the outbox, and Redis get a new `ahead`. The numbers of a new outbox do not jump.
+-- Makes the numbers jump if another Redis has taken over since the last check, or its clock was set back: stores a new
+-- `ahead` in Redis and in `sent`, the state of the outbox. The numbers of a new outbox do not jump.
 function outbox_numbers.check_redis(call, sent)
   local run, is_new = redis_run.id() or '', sent.last == 0 and not sent.run
   local was_set_back = sent.last - time_before(call, sent) > MAX_AHEAD_US

@@ -25,7 +25,7 @@ local outbox_numbers = include('publishing/outbox_numbers')
 local outboxes = {}
 
 local NUMBER_LENGTH = 16
--- The time after which a partition that has not applied the entries set aside for it is sent them again.
+-- If a partition has not applied entries in time, they are set aside, and sent to the partition again after this time.
 local ASK_AGAIN_MS = 1000
 
 -- Returns the number of an outbox entry: its first 16 digits.

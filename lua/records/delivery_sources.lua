@@ -7,8 +7,8 @@ listing limit these times: `since_ms` (included), and `until_ms` (not included; 
 first, `after_ms` and `after_id` are the time and the id of the entry after which the page begins. A function here
 returns nothing if its source has nothing within the bounds.
 
-A listing may have thousands of sources, so making one takes only a few commands. Each reads more when the listing comes
-to its newest batch.
+A listing may have thousands of sources, so making a source takes only a few commands. A source reads more when the
+listing comes to the newest batch of the source.
 ]]
 local calls = include('store/calls')
 local delivery_log = include('records/delivery_log')
@@ -174,8 +174,8 @@ local function read_log(source)
   end
 end
 
--- Returns the result of `delivery_log.count_until`. If `list` is not a list, returns 0, and notes its key in
--- `listing.skipped`.
+-- Returns how many records of a log, or entries of a trail, are not newer than `at_ms` (`delivery_log.count_until`). If
+-- another program has written the key `list` with another type, returns 0, and notes the key in `listing.skipped`.
 function delivery_sources.count_until(listing, list, items, at_ms)
   local count = calls.skip_wrong_type(delivery_log.count_until, list, items, at_ms)
   if not count then listing.skipped = listing.skipped or list end

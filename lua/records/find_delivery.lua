@@ -10,9 +10,9 @@ over all. `place` says where the scan goes on; it is `0` at the beginning and at
 letter of this name, or of a log, that cannot be read, because another program has written the key.
 
 If the batch waits for an attempt, `waits_for` says for what: `resume` (its subscriber is paused), `older_batch` (the
-subscriber is ordered), `other_batch` (the subscriber's probe is first), `room` (in the lane), `worker`, or `time`. At
-`next_ms` the batch is due, and the subscriber's wait after failures is over. `next_ms` is missing if this time has
-come, or if the subscriber is paused.
+subscriber is ordered), `other_batch` (the subscriber's probe is first), `room` (in the lane), `worker`, or `time`.
+`next_ms` is the time from which the batch may be tried: it is due then, and the subscriber's wait after failures is
+over. `next_ms` is missing if this time has passed, or if the subscriber is paused.
 ]]
 local batches = include('delivering/batches')
 local calls = include('store/calls')

@@ -2,13 +2,14 @@
 --[[
 drop_queue: delete the batches of a removed subscriber that were created up to `until_ms`, with their jobs.
 
-If the subscriber has subscribed again meanwhile, batches that got events after `until_ms` stay. They can count as
-created before: with several partitions, a batch has the time at which another partition accepted its first event, by
-that partition's clock (apply_outbox).
+If the subscriber has subscribed again meanwhile, batches that got events after `until_ms` stay. The creation time of
+such a batch can be before `until_ms`: with several partitions, it is the time at which another partition accepted the
+first event of the batch, by that partition's clock (apply_outbox).
 
-A call deletes at most `max_batches`. It skips batches that workers are delivering now. Returns how many
-batches were deleted, and how many events they held. If it deleted fewer than `max_batches`, nothing is left
-to delete. Only if the subscriber is back, and has hundreds of batches that stay, some others may stay too.
+A call deletes at most `max_batches`. It skips batches that workers are delivering now. Returns how many batches were
+deleted, and how many events they held. If it deleted fewer than `max_batches`, nothing is left to delete, with one
+exception: if the subscriber has subscribed again, and has hundreds of batches that must stay, some old batches may stay
+too.
 ]]
 local batches = include('delivering/batches')
 local delivery_log = include('records/delivery_log')
@@ -28,7 +29,8 @@ return function(call, args)
   local records = delivery_log.drops('unsubscribed', args.delivery_log)
   local collection, dropped, events = dropping.begin(records), 0, 0
   local is_back, open = redis.call('SISMEMBER', keys.subscribers(), token) == 1, open_batches.bid_of(call, token)
-  -- Reads as many more as may stay: those that workers have, and the open one.
+  -- Reads more than `max_batches`, because some of the batches may stay: those that workers are delivering, and the
+  -- open one.
   for _, bid in ipairs(redis.call('ZRANGE', keys.batches_queued(token), 0, args.max_batches + held_count)) do
     local job = jobs.delivery_of(bid)
     -- `until_ms` is compared with the creation time in the batch, not with the batch's score in `batches_queued`. The

@@ -4,8 +4,8 @@ mark_topics: note, for topics that live in this partition, that another partitio
 Such a note is a mark (elsewhere.lua).
 
 Unknown topics are created without a publisher. If that would make more than `max_topics`, nothing changes and the reply
-is `too_many_topics`. The reply is `ends_wait` if a topic was removed, and the other partition has perhaps not ended its
-subscriptions yet.
+is `too_many_topics`. The reply is `ends_wait` if a topic was removed before, and the other partition has perhaps not
+ended its subscriptions to that topic yet.
 ]]
 local elsewhere = include('publishing/elsewhere')
 local outboxes = include('publishing/outboxes')

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 --[[
 remove_topic: delete a topic and its delayed events, and end its subscriptions. Queued events of the topic are still
-delivered. `delayed` is the number of its delayed events, `subscriptions` of its subscriptions.
+delivered. `delayed` is the number of deleted delayed events, and `subscriptions` the number of ended subscriptions.
 
 `client` is the token of the client that asks; without it root asks. A client may only remove a topic of which it is the
 publisher; otherwise `outcome` is `forbidden`, or `topic_not_found` if there is no such topic. `partitions` has the

@@ -10,8 +10,8 @@ returns `too_many_topics` or `too_many_subscribers`.
 
 The open batch gets the new max_events. It is due when the new timeout has passed from now, unless it was due earlier. A
 new max_bytes closes it. A subscriber that was paused, or whose callback changed, is tried at once. But a subscriber
-that an operator paused stays paused. If `ordered` changed, or its lane may hold more deliveries than before, waiting
-jobs of the subscriber return to the queue. If the signing key is new, the older keys still sign for
+that an operator paused stays paused. If `ordered` changed, or the subscriber may have more deliveries in flight than
+before, waiting jobs of the subscriber return to the queue. If the signing key is new, the older keys still sign for
 `signing_overlap_ms` at most. The signing key `none` ends signing.
 ]]
 local batches = include('delivering/batches')

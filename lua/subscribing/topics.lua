@@ -57,7 +57,8 @@ end
 --   - the number of deleted delayed events
 --   - a list of the other partitions that must still end subscriptions to the topic (elsewhere.lua). The topic's name
 --     stays, without a publisher, until these partitions have done so and no join reads the topic.
---   - how many subscriptions end; those in other partitions are counted by the marks, which count joins too
+--   - how many subscriptions end, here and in other partitions. For other partitions, this is the number in the topic's
+--     marks (elsewhere.lua), which include joins
 --
 -- The list is in the topic's hash. This function deletes the hash only after it has stored the outbox entry for the
 -- partitions. So if Redis is killed in between, a repeated removal still finds the list.

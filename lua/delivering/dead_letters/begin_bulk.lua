@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
 --[[
 begin_bulk: begin a bulk operation, which counts all dead letters that match a filter, and then retries or purges them.
-While another bulk operation of this owner runs, returns false and changes nothing. If the owner's last one is in any
-other state, the new one replaces it.
+While another bulk operation of this owner runs, returns false and changes nothing. If the owner's last operation is in
+any other state than `running`, the new one replaces it.
 
 Only letters that died before this call match. So if a letter is retried and dies again, it is not retried again.
 `queues` is JSON that only the caller reads: a list of the tokens of the subscribers whose letters are counted, or a

@@ -4,10 +4,10 @@ bury: make a batch that must not be tried again a dead letter, and delete its jo
 
 If the worker does not hold the job under that lease, nothing changes and `held` is false. If the subscriber has left,
 the batch is deleted. A waiting job of the subscriber becomes instant. `buried` is the number of events in the dead
-letter, even if the letter was made by an earlier call whose reply was lost: its last attempt is that of this call.
-`dropped` is the number of events in the deleted batch. Either number is 0 if there is no such dead letter or batch.
-`is_gone` is true if the worker does not hold the job, and there is neither the batch nor a dead letter: perhaps such an
-earlier call has deleted the batch.
+letter. If an earlier call whose reply was lost made the dead letter, `buried` has the same number again: the script
+knows such a letter by its last attempt, which equals the `attempt` of this call. `dropped` is the number of events in
+the deleted batch. Either number is 0 if there is no such dead letter or batch. `is_gone` is true if the worker does not
+hold the job, and there is neither the batch nor a dead letter: perhaps such an earlier call has deleted the batch.
 ]]
 local batches = include('delivering/batches')
 local burying = include('delivering/dead_letters/burying')

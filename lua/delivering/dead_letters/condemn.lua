@@ -4,9 +4,9 @@ condemn: make a dead letter of the batch that killed a quarantine process, and f
 
 A quarantine is a process with a single worker, which delivers batches that may have killed workers, one at a time. The
 process that had started the quarantine calls this script when the quarantine has died. If `worker` was delivering a
-batch, that delivery was all that the quarantine did, so the batch becomes a dead letter. If the worker had none, or a
-scrub has taken the job from it, only the worker is forgotten. Returns the batch with its subscriber, and the numbers of
-bury: `buried` and `dropped` events. The subscriber is not to blame, so its health does not change.
+batch, the quarantine did nothing else, so this batch becomes a dead letter. If the worker had no job, or a scrub has
+taken the job from it, only the worker is forgotten. Returns the batch, its subscriber, and the numbers of `buried` and
+`dropped` events (bury.lua). The subscriber is not to blame, so its health does not change.
 
 `held_bid` is the batch that the worker was delivering, as the caller has read it before. If an earlier call whose reply
 was lost has made this batch a dead letter, the reply is the same again.

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 --[[
-purge_bulk: make a step of a running bulk purge: delete the next dead letters, as `purge` does. A letter that cannot be
-read stays, and counts in `left`.
+purge_bulk: make a step of a running bulk purge: delete the next dead letters, with a record of each in the delivery
+log. A letter that cannot be read stays, and counts in `left`.
 ]]
 local bulks = include('delivering/dead_letters/bulks')
 local purging = include('delivering/dead_letters/purging')

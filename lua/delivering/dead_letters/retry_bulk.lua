@@ -1,8 +1,8 @@
 #!lua
 --[[
-retry_bulk: make a step of a running bulk retry: retry the next dead letters, as `revive` does. If the subscriber of a
-letter has left, or the letter cannot be read, the letter stays, and counts in `left`. Redis refuses this script while
-memory is exhausted, as it refuses `revive`.
+retry_bulk: make a step of a running bulk retry: turn the next dead letters back into ready batches. If the subscriber
+of a letter has left, or the letter cannot be read, the letter stays, and counts in `left`. Redis refuses this script
+while memory is exhausted, for the reason that revive.lua gives.
 ]]
 local bulks = include('delivering/dead_letters/bulks')
 local reviving = include('delivering/dead_letters/reviving')

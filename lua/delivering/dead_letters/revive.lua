@@ -7,8 +7,8 @@ letter stays if its subscriber has left. Each batch goes to the end of its subsc
 job is instant. But if the batch may have killed workers, its job waits for a quarantine (jobs.lua). The history of a
 batch's attempts is kept.
 
-Returns an outcome for each UID. The outcome is `dead_letter_not_found` also for the dead letter of another subscriber;
-an entry of the subscriber's index that names such a dead letter, or none, is removed.
+Returns an outcome for each UID. The outcome is `dead_letter_not_found` also for the dead letter of another
+subscriber. If the subscriber's index has a UID with this outcome, the UID is removed from the index.
 
 Redis refuses this script while memory is exhausted (no `allow-oom`), although the script needs almost no memory. When
 memory is short, autodrop deletes dead letters first. If they were revived, it would delete other batches instead.

@@ -5,8 +5,8 @@ delay: accept publications with events that are to be published later.
 A publication is accepted or refused as a whole, before any event is stored. publish.lua describes the refusals and the
 effect of idempotency keys. An event is due at `at` (ms), or `delay` ms from now; without either it is due now. An event
 that is not due yet is stored for its topic (delayed.lua). The other events are stored as by publish.lua, in the order
-of the publication. `text` is the event as JSON. If there is a `rest`, the due time goes between `text` and `rest`, as
-the event's timestamp.
+of the publication. `text` is the JSON of an event. If the event also has a `rest`, its JSON is made by joining `text`,
+the due time (the event's timestamp) and `rest`.
 
 Further refusals: `too_far` if an event is due more than `max_delay_ms` from now; `already_delayed` if the topic has a
 delayed event with the same id, or the publication has the id twice; `too_many_delayed` and `too_much_delayed` if the

@@ -16,8 +16,8 @@ each part is 1,250. First come events of A, until they have taken 1,250, then bo
 no more.
 
 Each call begins with the first event of another client, whenever that is due. Otherwise the same client could use up
-the budget of every call, if its events have many subscribers. `first_client` says which client begins; the caller
-counts it from 0 while more events are due.
+the budget of every call, if its events have many subscribers. `first_client` says which client begins: it is 0 in the
+first call, and one higher in each further call while more events are due.
 
 `published` has each topic that got events (storing.lua), and by how many ms each event is late. `lost` has the topics
 and ids of entries without a text, which are removed.

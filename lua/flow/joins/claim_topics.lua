@@ -1,8 +1,8 @@
 #!lua
 --[[
-claim_topics: make a client the publisher of topics that live in this partition, as a publish would. A join of the
-client in another partition will publish to them. If the client may not have a topic, `outcome` is the refusal as in
-publish.lua, `topic` is that topic, and nothing changes. With `judges_only`, nothing changes in any case.
+claim_topics: make a client the publisher of topics that live in this partition, because a join of the client in another
+partition will publish to them. If the client may not have one of the topics, nothing changes, `topic` is that topic,
+and `outcome` is one of the refusals that publish.lua describes. With `judges_only`, nothing changes in any case.
 ]]
 local intake = include('publishing/intake')
 

@@ -10,10 +10,10 @@ rules of the join must be those that the caller knows (`version`, the time at wh
 `record` is what the delivery log keeps of the batch when all of its events are counted.
 
 `removed` is how many of the given events have left the batch. It is less than all if the call has published its maximum
-of copies (a copy is an event for one subscriber). It is 0 if all these copies were used before the first event was
-counted: for join keys that the call closed early, or that earlier events completed by new rules. The caller then calls
-again with the events that are left in the batch. `batch_events` is the number of events in the batch before the call:
-if all of them are removed, the job is done.
+of copies (a copy is an event for one subscriber). It is 0 if the call reached the maximum before it counted the first
+event. This can happen if it had to publish events about join keys that it closed early, or that a change of the join's
+rules had made complete. The caller then calls again with the events that are left in the batch. `batch_events` is the
+number of events in the batch before the call: if all of them are removed, the job is done.
 
 Before an event is counted for a join key, the join key expires if the event's batch was opened `within_ms` or more
 after the join key. If the join has `max_keys` open join keys, or these take more than its part of `max_bytes` (the

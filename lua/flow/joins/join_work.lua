@@ -18,8 +18,8 @@ local join_work = {}
 
 local ID_LENGTH = 32
 -- Making an event takes Redis as long as storing this many copies, and this many more for each source topic. Usually a
--- script call makes few events, but after a change of rules a single join key can be complete thousands of times. As
--- long as only copies were counted, a call then made 20,000 events and blocked Redis for half a second.
+-- script call makes few events, but after a change of rules a single join key can be complete thousands of times.
+-- Before this work was counted, such a call made 20,000 events and blocked Redis for half a second.
 local COPIES_PER_EVENT, COPIES_PER_SOURCE = 30, 15
 
 -- Returns why the join may not publish to a topic, or nothing if it may:
@@ -80,8 +80,8 @@ function join_work.must_wait(to)
   return to and to.refusal == 'outbox_full'
 end
 
--- True if the script call has published its maximum of copies (events for one subscriber). What it takes to make the
--- events counts as copies too.
+-- True if the script call has published its maximum of copies (events for one subscriber). The work of making the
+-- events counts as copies too (COPIES_PER_EVENT).
 function join_work.is_full(work)
   return work.copies >= copies.MAX.join
 end
@@ -160,7 +160,7 @@ end
 local function add(call, work, to)
   if #to.texts == 0 then return end
   if to.home then
-    -- The outbox gets what was added before first.
+    -- Events that were added before must come before these in the outbox.
     intake.end_run(work.intake_state)
     local about = { work.args.client, work.args.token, to.texts }
     outboxes.add(work.intake_state.outgoing, to.home, 'publish', to.topic, about)
@@ -183,8 +183,8 @@ function join_work.store(call, work)
   local has_two = expiry_outlet and expiry_outlet.texts ~= complete_outlet.texts
   accept(call, work, complete_outlet)
   if has_two then accept(call, work, expiry_outlet) end
-  -- A key can expire and, begun anew by later events, become complete in one script call. Then its expiry is published
-  -- first.
+  -- In one script call, a join key can expire, be opened again by later events, and become complete. Therefore its
+  -- expiry is published first.
   if has_two then add(call, work, expiry_outlet) end
   add(call, work, complete_outlet)
   storing.store(call, work.args.uid_seed, work.intake_state)

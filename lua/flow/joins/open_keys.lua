@@ -1,6 +1,6 @@
 --[[
 Open keys: the join keys of a join that are not complete. The hash `joins:keys:{join}` has their records
-(key_records.lua), and the sorted set `joins:since:{join}` has them by the time (ms) at which they were opened.
+(key_records.lua), and the sorted set `joins:since:{join}` has the join keys by the time (ms) at which they were opened.
 
 A state holds the records that one script call needs. The records are written once, at the end of the script call, since
 a script call can count many events of one join key.

@@ -3,9 +3,9 @@
 remove_trigger: delete a trigger of a client. With `revision`, deletes it only if its definition has that revision.
 Returns true if the trigger was deleted.
 
-With `is_noted`, also stores when the trigger left this partition, unless there was nothing to delete with `revision`.
-Another process may have read the trigger in another partition, and bring it here a moment later: receive_trigger
-refuses it then.
+With `is_noted`, also stores the time at which the trigger left this partition. If `revision` is given, does so only if
+the trigger was deleted. The time is stored because another process may have read the trigger in another partition, and
+may bring it here a moment later. receive_trigger then finds the time, and refuses the trigger.
 ]]
 local triggers = include('flow/triggers/triggers')
 
