@@ -5,7 +5,7 @@ events that were read are delivered now, and the others next.
 A batch can be too large for one of these reasons:
 
 - It was opened for more events than the subscriber's limit (opening.lua).
-- Its last events came in one script call.
+- One script call opened it with events that together exceed max_bytes.
 - It has small events, whose bytes are not counted, besides large ones (open_batches.lua).
 - Its subscriber has lowered a limit since the batch was opened.
 - It was opened by an old release, which had no max_bytes.

@@ -20,8 +20,8 @@ local outbox_numbers = {}
 -- While many entries are added, their numbers run ahead of the clock, but by at most this much. If they are further
 -- ahead, the clock was set back.
 local MAX_AHEAD_US = 100 * 1000
--- Numbers jump by this much when another Redis takes over. If the clocks of the two Redises differ by less, the new
--- numbers are higher than all lost ones.
+-- Numbers jump by this much (`check_redis`). After a takeover, they are then higher than all lost ones, if the clocks
+-- of the two Redises differ by less.
 local JUMP_US = 60 * 1000 * 1000
 
 -- Reads the state of the outbox:

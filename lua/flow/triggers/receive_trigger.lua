@@ -9,7 +9,7 @@ the arriving one, it is an old copy: it had left before, and a failover brought 
 The caller read the trigger in the other partition after the time `seen_us` (µs), by the clock of this partition. The
 trigger may no longer exist if it was removed here since then (remove_trigger): its client has deleted it, or it has
 moved on to a third partition. Then nothing changes and the reply is `late`. The reply is also `late` if `seen_us` is
-more than `max_age_ms` ago, because Redis may have forgotten a removal by then.
+more than `max_age_ms` ago, because Redis may have forgotten a removal by now.
 
 The client must exist unless the configuration names it (`is_fixed`); otherwise nothing changes and the reply is
 `client_not_found`. If its scopes do not permit the topic any more, the trigger is paused.
