@@ -33,9 +33,8 @@ export interface State {
    */
   dropped?: { events: number; agoMs: number; ofJoins?: number } | undefined;
   /**
-   * The word with which Redis refuses writes or commands, such as NOREPLICAS, and the partitions for which it does, if
-   * not for all.
-   * Undefined if it refuses none.
+   * Undefined if Redis refuses neither writes nor commands. `word` is the first word of the error, such as NOREPLICAS.
+   * `partitions` are those whose Redis refuses; undefined if this is true of all.
    */
   refusal?: { word: string; partitions: readonly Partition[] | undefined } | undefined;
   /** The partitions that are away. */

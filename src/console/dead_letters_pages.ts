@@ -26,8 +26,9 @@ const LEFT_OUT: readonly ErrorCode[] = ['dead_letter_not_found', 'subscriber_not
 const CHANGED_AT_ONCE = 50;
 
 /**
- * Calls `change` for each of the selected dead letters. Resolves with the errors of those that are gone, or in a
- * partition that is away. Such an error does not stop the others, unless only one was selected. Throws any other error.
+ * Calls `change` for each of the selected dead letters. If several are selected, goes on after the error of a dead
+ * letter that is gone, that is in a partition that is away, or whose subscriber has left. Resolves with these errors,
+ * by the id of the dead letter. Throws any other error.
  */
 async function changeEach(
   ids: readonly string[],
@@ -132,9 +133,9 @@ ${mayChange && (body.length > 0 || next) && all(call, call.query)}`,
 }
 
 interface Rest {
-  /** How many of the selected dead letters are gone, or their subscriber. */
+  /** Number of selected dead letters that were left out, because they are gone or their subscriber has left. */
   gone: number;
-  /** The ids of those in a partition that is away. */
+  /** The ids of the selected dead letters in a partition that is away. */
   unknown: readonly string[];
   away: StorageUnavailable | undefined;
   act: 'retry' | 'purge';

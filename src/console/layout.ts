@@ -206,8 +206,8 @@ export function tokenField(formToken: string): Html {
 }
 
 /**
- * Returns a hidden field that other forms of the page may have too, so it does not tell the forms apart. `typed.js`,
- * which fills in a form again after a login, ignores it when it looks for the form.
+ * Returns a hidden field that other forms of the page may have too, so it does not tell the forms apart. `typed.js`
+ * fills in a form again after a login, and ignores this field when it looks for the form.
  */
 export function commonField(name: string, value: string | number): Html {
   return html`<input type="hidden" data-common="" name="${name}" value="${value}">`;

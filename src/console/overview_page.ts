@@ -80,7 +80,10 @@ async function readState({ partitions, limits, history }: OverviewParts, api: Ap
   return { figures: latest?.figures, ageMs, memory, away, replicas, processes, dropped, refusal };
 }
 
-/** Resolves with the word of a Redis that refuses writes or commands, and the partitions of all that do. */
+/**
+ * Asks each Redis whether it refuses writes or commands. Resolves with the partitions of those that do, and with the
+ * first word of the error. If several Redises refuse, the word is from the first of them.
+ */
 export async function refusalOfWrites(partitions: Partitions): Promise<State['refusal']> {
   const groups = partitions.byRedis();
   const words = await Promise.all(groups.map(([head]) => wordOfRefusal(head)));

@@ -16,8 +16,9 @@ export function withSecondTry(route: Route, pages: readonly Route[]): Route {
     try {
       return await route.handle(call);
     } catch (error) {
-      // StorageUnavailable means that Redis is away. The page reads Redis too, so it cannot be shown either. What went
-      // wrong inside the bus is no refusal, and whoever gets the error logs it.
+      // StorageUnavailable means that Redis is away. The page reads Redis too, so it cannot be shown either. A fault
+      // inside the bus (`internal`) is no refusal of the form. It is thrown again, and logged by the code that catches
+      // it.
       const isRefusal = error instanceof BusError && error.code !== 'internal';
       const isShown = isRefusal && !(error instanceof StorageUnavailable);
       const answer = isShown && (await pageAgain(call, error, pages));

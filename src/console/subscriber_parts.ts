@@ -80,7 +80,7 @@ export function dropNotice({ dropped }: SubscriberReport, nowMs: number): Conten
 
 /**
  * Returns a notice for a subscriber whose `uuid` is empty, if its callback answered 401 to the last attempt to deliver
- * one of the `deliveries`. Returns undefined for other visitors, who do not see the `uuid`.
+ * one of the `deliveries`. Only the subscriber itself sees the notice: for all other visitors, `uuid` is null.
  */
 export function uuidNotice({ uuid }: SubscriberReport, deliveries: readonly Delivery[]): Content {
   const attempts = deliveries.flatMap((each) => each.attempts.slice(-1));

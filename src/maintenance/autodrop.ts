@@ -75,8 +75,9 @@ export class Autodrop {
   }
 
   /**
-   * Drops by one plan, and logs what was dropped. Returns false if it dropped nothing. Each plan has log lines of its
-   * own, because the job goes on as long as publishers fill Redis as fast as it drops.
+   * Drops what one plan says, and logs what was dropped. Returns false if nothing was dropped. The log lines are
+   * written after each plan, and not only at the end of the job: if publishers fill Redis as fast as the job drops, the
+   * job goes on.
    */
   async #dropOnce(target: number, shortage: Shortage, signal: AbortSignal): Promise<boolean> {
     const { recorder, log } = this.#parts;
@@ -101,8 +102,10 @@ export class Autodrop {
   }
 
   /**
-   * If Redis is short of memory, drops delivery logs, the longest first. Returns the shortage that remains. Returns
-   * undefined if none remains, if the job rests (see REST_TIMES), or if `signal` is aborted during the measurement.
+   * If Redis stores more than `mark` bytes, drops delivery logs, the longest first, until it stores at most `mark`
+   * bytes. Without `mark`, drops logs only above the high mark, and then down to the low mark. Returns the shortage
+   * that remains. Returns undefined if none remains, if the job rests (see REST_TIMES), or if `signal` is aborted
+   * during the measurement.
    */
   async #findShortage(signal: AbortSignal, mark?: number): Promise<Shortage | undefined> {
     const { partition, partitions } = this.#parts;
@@ -116,17 +119,18 @@ export class Autodrop {
       if (call === 0) calls += Math.ceil(left / MAX_LOGS);
     }
     const now = await readMemory(partition, this.#limits);
-    // `now` may include a buffer of Redis that has just come. The job would then drop too much. So what was not there
-    // at the first measurement (`found`) counts only up to Redis's limit: publishers cannot exceed the limit, but
-    // buffers can.
+    // `now` may include a large buffer that a connection has just begun to use. The job would then drop too much. So
+    // what exceeds the first measurement (`found`) counts only up to the memory limit of Redis: publishers cannot
+    // exceed this limit, but buffers can.
     const memory = { ...now, used: Math.min(now.used, Math.max(found.used, now.max)) };
     const beganMs = clock.monotonicMs();
     if (memory.used <= target || beganMs < this.#restsUntilMs) return undefined;
     const shortage = await measureShortage(partitions, partition, memory, signal);
     const endedMs = clock.monotonicMs();
     if (!shortage || shortage.targetBytes !== undefined) return shortage;
-    // Nothing that the bus may drop would help, so data of others seems to fill Redis. But buffers of Redis that come
-    // and go, such as large replies one after the other, look the same. So this is measured once more, for a second.
+    // Nothing that the bus may drop would help, so data of others seems to fill Redis. But short-lived buffers of
+    // Redis, such as large replies one after the other, look the same. So the memory is measured once more, for a
+    // second.
     const otherDataFull = shortage.droppableBytes + memory.highMark;
     if (!(await lastingShortage(partition, this.#limits, signal, otherDataFull))) return undefined;
     this.#restsUntilMs = endedMs + REST_TIMES * (endedMs - beganMs);

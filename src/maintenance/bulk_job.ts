@@ -67,7 +67,10 @@ export function bulkJob({ partition, config, recorder, stopping, log }: BulkJobP
     return DONE;
   }, log);
 
-  /** Memory can be short for days, and the operation must not expire meanwhile. */
+  /**
+   * Ends this run of the job; the next one begins after SHORT_MS. Keeps the record of the operation for another day.
+   * Otherwise the operation could expire, because memory can be short for days.
+   */
   async function waitForMemory(owner: string, id: string) {
     await partition.run('keep_bulk', { owner, id });
     return triedAgainIn(SHORT_MS);

@@ -117,7 +117,8 @@ async function readSubscribers(
 
 function reporter(tell: (progress: string) => void, what: string, total: number): (done: number) => void {
   return atMostEvery(TELL_EVERY_MS, (done) => {
-    // `batches:index` may lack batches, so more may be found than it has entries.
+    // `batches:index` may lack batches. So more batches may be found than it has entries (`total`). The total is left
+    // out then.
     const all = done <= total ? ` of ${total}` : '';
     tell(`${done}${all} ${what} checked`);
   });

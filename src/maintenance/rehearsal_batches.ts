@@ -14,7 +14,7 @@ export interface FoundBatches {
   batches: { count: number; events: number; jobless: number; unindexed: number; unreadable: number };
   /** When the oldest batch was created, in ms since the Unix epoch. Undefined if there is no batch. */
   oldestAtMs: number | undefined;
-  /** Number of batches that a takeover has converted before it was cut off. `batches` does not count them. */
+  /** Number of batches that an interrupted takeover has already converted. `batches` counts only the others. */
   converted: number;
   /** Number of entries of `batches:index` whose batches no longer exist. */
   lost: number;

@@ -161,8 +161,8 @@ async function figuresOf({ counts, lost, subscribers: all, memory }: Reading): P
     bus.deadLetters += deadLetters;
     if (!isJoinToken(token)) bus.subscribers++;
     if (isPaused) bus.paused++;
-    // Only deliveries raise the health of a subscriber, and a subscriber without queued events gets none. Long after
-    // its last failure, it would still seem to fail. So it does not count as failing.
+    // A subscriber without queued events does not count as failing. It gets no deliveries, and only deliveries raise
+    // its health, so it would seem to fail long after its last failure.
     else if (events > 0 && (healthPoints ?? PERFECT_HEALTH) < PERFECT_HEALTH) bus.failing++;
   }
   bus.memory = memory.used;

@@ -176,7 +176,7 @@ async function estimateHoldings(partition: Partition): Promise<Holding[]> {
 
 type Measuring = (estimates: readonly Holding[], signal: AbortSignal) => Promise<Holding[] | undefined>;
 
-/** By partition, the function that `measureHoldings` calls. All jobs of this process share it. */
+/** For each partition, the function with which all jobs of this process measure it (see `measureHoldings`). */
 const measuringIn = new WeakMap<Partition, Measuring>();
 
 /**

@@ -33,7 +33,7 @@ export async function sweepCrossing(parts: CrossingParts, signal: AbortSignal): 
   if (crossing.error !== undefined) throw crossing.error;
 }
 
-/** Corrects marks between one partition and all others. Skips the partitions that fail, as while their Redis is away. */
+/** Corrects marks between one partition and all others. Skips partitions that fail, for example if Redis is away. */
 class Crossing {
   readonly #walk: Walk;
   readonly #partitions: Partitions;
@@ -71,8 +71,9 @@ class Crossing {
   }
 
   /**
-   * Returns false if a partition has failed, or has lost its data. Such a partition has no subscribers until a backup
-   * brings them back. Without their marks, they would get nothing of other partitions until the next sweep after that.
+   * Returns false if a partition has failed, or has lost its data. A partition without its data seems to have no
+   * subscribers, so the sweep would remove their marks. When a backup has brought the subscribers back, they would get
+   * no events from other partitions until the next sweep.
    */
   async #hasData(other: Partition): Promise<boolean> {
     await this.#attempt(other, () => other.expectData());

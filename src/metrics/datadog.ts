@@ -95,16 +95,20 @@ export class Datadog {
 
 /**
  * Returns, for each counter that has changed since it was last sent, the line to send and the total to store. `before`
- * and `after` are the totals last sent, as they were before and after the counters were read. If a topic or subscriber
- * was removed in between, its counters were added to totals (see `isTotalOfRemoved`), and so were their totals last
- * sent. What was read of these counters may then not fit together, so they are left out until the next time.
+ * and `after` give the totals last sent, as they were before and after the counters were read.
+ *
+ * When a topic or subscriber is removed, its counts are added to the counter of all removed ones (see
+ * `isTotalOfRemoved`), and so are its totals last sent. If this happened between `before` and `after`, the values that
+ * were read may not fit together. So a counter is left out until the next time if its total last sent has changed in
+ * between.
  */
 function grownOf(counters: readonly CounterFigure[], before: Reported, after: Reported) {
   return counters.flatMap(({ name, tags, value, field }) => {
     const from = after(field);
     if (value === from || from !== before(field)) return [];
-    // A total below the last one that was sent shows that the counter began again from 0. So all of the total is
-    // growth. But counters of what was removed never begin again: some of the counts may not be in their total yet.
+    // If a total is below the last one that was sent, the counter began again from 0, so all of the total is growth.
+    // But the counter of all removed topics or subscribers never begins again. If it is lower, some counts may not have
+    // been added to it yet, so it is left out.
     if (value < from && isTotalOfRemoved(name, tags)) return [];
     const line = statsdLine(name, value > from ? value - from : value, 'c', tags);
     return { line, sentTotal: { field, from, to: value } };

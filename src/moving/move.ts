@@ -174,9 +174,9 @@ function compare(source: KeyCounts, target: KeyCounts): Comparison {
 }
 
 /**
- * Lets processes start on the target, which they can do as soon as the target has its number of partitions. So before
- * this number is stored, the source must record that the move is done. Otherwise a repeated `bin/move` might copy old
- * data over new data.
+ * Ends a move. First stores in the source that the move is done. Then stores the number of partitions in the target,
+ * which lets processes start there. In the opposite order, a repeated `bin/move` might copy old data over what these
+ * processes have stored.
  */
 async function finish({ source, target }: Move, stored: StoredMove): Promise<void> {
   for (const partition of target.partitions.all)

@@ -41,9 +41,9 @@ export async function refuseMoved(partition: Partition): Promise<void> {
   if (!stored) return;
   const { to, partitions, doneMs } = stored;
   const what = doneMs === undefined ? 'is being moved' : `was moved on ${new Date(doneMs).toISOString()}`;
-  // The keys that an operator must delete to use this bus again. COUNT_KEY is one of them: if the target has the same
-  // Redis and prefix, this key has the target's number of partitions, with which this bus does not start. On a cluster,
-  // the target cannot have the same Redis and prefix.
+  // The keys that an operator must delete to use this bus again. COUNT_KEY is named because the target may have the
+  // same Redis and prefix. Then this key has the target's number of partitions, with which this bus does not start. On
+  // a cluster, the target cannot have the same Redis and prefix.
   const count = partition.master.isInCluster ? [] : [partition.prefix + COUNT_KEY];
   const keys = [partition.keys.move(), ...count].join(' ');
   throw new BootError(

@@ -17,7 +17,7 @@ const MAX_BATCHES_PER_CALL = 100;
 const EVENTS_PER_READ = 20;
 
 interface Wanted {
-  /** Of subscribers. Undefined stands for all subscribers. */
+  /** The tokens of the subscribers whose batches are listed. Undefined stands for all subscribers. */
   tokens?: readonly string[] | undefined;
   state?: string | undefined;
   /** With the state `dead`: limits the listing to batches that died for this reason. */

@@ -72,8 +72,9 @@ export function jobsApi({ jobs, pages, publicNames }: JobsParts): Route[] {
 }
 
 /**
- * Returns jobs as the caller may see them. A viewer sees public names instead of tokens, which can be credentials: as
- * the subscriber, and in the arguments of the job of a bulk operation, from which the id of the job is made.
+ * Returns jobs as the caller may see them. A viewer sees public names instead of tokens, which can be credentials. A
+ * token may be in the field `subscriber`. The job of a bulk operation also has a token among its arguments, and thus in
+ * its id, which is made from the arguments.
  */
 async function seenBy(publicNames: PublicNames, caller: Caller, jobs: ListedJob[]): Promise<ListedJob[]> {
   const shown = await publicNames.shownTo(caller, jobs, 'subscriber');

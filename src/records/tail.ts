@@ -81,9 +81,10 @@ export class Tail {
   readonly #control: Partition;
   readonly #log: Log;
   /**
-   * By watched topic: the first events of the present second. At its end, this process sends them to Redis, where
-   * people watch them. (They are copies: publishing stores the events themselves.) ALL_TOPICS has events of every
-   * topic, even while nobody watches, so that somebody who begins to watch a topic also sees those of the last second.
+   * For each watched topic, copies of the first events of the present second. At the end of the second, this process
+   * sends the copies to Redis, for the people who watch. (Publishing stores the events themselves.) ALL_TOPICS has
+   * events of every topic, even while nobody watches, so that somebody who begins to watch a topic also sees those of
+   * the last second.
    */
   #notes = new Map([[ALL_TOPICS, new Notes()]]);
   #timer: NodeJS.Timeout | undefined;

@@ -7,8 +7,8 @@ const loadedAt = performance.now();
 
 /**
  * How many times as long as usual the page waits between refreshes. This doubles when the bus refuses a refresh because
- * its user has reached the rate of calls (429), as by many open pages: otherwise they would leave no calls for what the
- * user does. With each refresh that is answered, it falls a little.
+ * the user has reached the rate of calls (429), for example by many open pages. Otherwise the refreshes would leave no
+ * calls for what the user does. With each refresh that succeeds, it falls a little.
  */
 let slowness = 1;
 const MAX_SLOWNESS = 16;
@@ -18,8 +18,9 @@ const NOT_FOUND = 404;
 const UNAVAILABLE = 503;
 
 /**
- * Returns true if it is time to refresh a part: every `data-live` ms, or every REFRESH_MS if that is empty, but less
- * often by `slowness`. It may be early by half of REFRESH_MS, because the timer below only looks every REFRESH_MS.
+ * Returns true if it is time to refresh a part. The interval is `data-live` ms, or REFRESH_MS if `data-live` is empty,
+ * multiplied by `slowness`. A refresh may come half of REFRESH_MS early, because the timer below only looks every
+ * REFRESH_MS.
  */
 function isDue(part) {
   const passedMs = performance.now() - (fetchedAt.get(part) ?? loadedAt);
@@ -41,9 +42,9 @@ function isBusy() {
 }
 
 /**
- * Returns true if a part may be replaced: the page is not busy, and the part is not paused. In the part, no details are
- * open, whose text would move while somebody reads it. The keyboard focus is on no row of a table, because another row
- * could move there, and Enter would open that one.
+ * Returns true if a part may be replaced: the page is not busy, and the part is not paused. No details may be open in
+ * the part, because their text would move while somebody reads it. The keyboard focus may not be in a table, because
+ * another row could move there, and Enter would open that row.
  */
 function mayChange(part) {
   if (isBusy() || part.matches('[data-paused]')) return false;
@@ -70,8 +71,9 @@ document.addEventListener('htmx:finally:request', ({ target, detail: { ctx } }) 
   const [isRefreshed, isSlowed] = [status < 400, status === TOO_MANY_CALLS];
   if (isSlowed) slowness = Math.min(slowness * 2, MAX_SLOWNESS);
   if (isRefreshed) slowness = Math.max(slowness * RECOVERY, 1);
-  // With these classes console.css shows a message at the foot of the page: that a part could not be refreshed, or not
-  // as Redis is away, that it is gone, or that the page is refreshed less often.
+  // With these classes, console.css shows a message at the foot of the page. `stale`: the part could not be refreshed.
+  // `away` and `gone` give the reason: Redis is away, or what the part shows is gone. `slowed`: the page is refreshed
+  // less often.
   target.classList.toggle('stale', !isRefreshed && !isSlowed);
   target.classList.toggle('away', status === UNAVAILABLE);
   target.classList.toggle('gone', status === NOT_FOUND);

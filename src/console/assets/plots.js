@@ -29,8 +29,8 @@ function written(value, unit) {
   const [step, names] = unit === 'bytes' ? SCALED.bytes : SCALED.other;
   const rounded = (number) => Number(number.toPrecision(3));
   let [rest, name] = [value, 0];
-  // A number is compared as it would be written, too: 999,960 is 1 M, not 1000 k. But 1024 KiB, which are written as
-  // 1020, are 1 MiB.
+  // Compares the number both exactly and rounded, as it would be written. Because of its rounded value, 999,960 is 1 M
+  // and not 1000 k. Because of its exact value, 1024 KiB is 1 MiB, although its rounded value is 1020.
   const isLong = () => Math.max(Math.abs(rest), Math.abs(rounded(rest))) >= step;
   while (isLong() && name < names.length - 1) [rest, name] = [rest / step, name + 1];
   return `${rounded(rest)}${names[name]}`;
@@ -81,8 +81,8 @@ function dataOf({ start, step, lines }) {
 }
 
 /**
- * Returns the indices of the values that uPlot is to draw as dots: those whose neighbours are unknown, which no line
- * touches. Returns null if uPlot draws all values as dots, or if there are no such values.
+ * Returns the indices of the values that uPlot is to draw as dots, because no line touches them: the values before and
+ * after them are unknown. Returns null if uPlot draws all values as dots, or if there are no such values.
  */
 function lonely({ data }, line, isEachDrawn) {
   const values = data[line];

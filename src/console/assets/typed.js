@@ -10,7 +10,10 @@ const NOT_SENT = 'Not sent: the session had ended. Send it again.';
 const UNKNOWN = 'It is unknown whether this was done. Look before you send it again.';
 const typed = new Set();
 
-/** Keeps a field, and `was`, the digest of the values that the person saw: the page may show others after the login. */
+/**
+ * Keeps a typed field. Also keeps the field `was`, the digest of the values that the person saw, because the page may
+ * show other values after the login.
+ */
 function keep(field) {
   typed.add(field);
   const { was } = field.form?.elements ?? {};
@@ -53,8 +56,8 @@ function fillIn({ key, name, value, checked }, problem) {
 
 const kept = JSON.parse(sessionStorage.getItem(KEPT)) ?? {};
 const [{ responseStatus }] = performance.getEntriesByType('navigation');
-// These answers and no form: the session or the form's token was refused, or Redis is away. After other refusals, the
-// page has the form again.
+// True if the page is an answer with this status, and has no form. With 403, the session or the token of the form was
+// refused. With 503, Redis is away. After other refusals, the page has the form again.
 const isAnsweredBy = (status) => responseStatus === status && !document.querySelector(FORMS);
 const isLogin = document.querySelector('form.login') !== null || isAnsweredBy(REFUSED);
 const { problem = isLogin ? NOT_SENT : UNKNOWN, fields = [] } = kept;

@@ -61,7 +61,8 @@ export interface Bulk extends BulkFilter {
 /**
  * Begins, finds and ends bulk operations: retries or purges of all dead letters that match a filter. Each client has at
  * most one at a time, and all holders of the root key together have one. In each partition that may have matching dead
- * letters, a job does the work. For a client this is only its own partition, so that no other needs to be asked.
+ * letters, a job does the work. All dead letters of a client and its joins are in one partition, so a client's
+ * operation asks no other partition.
  */
 export class Bulks {
   readonly #partitions: Partitions;
@@ -105,15 +106,15 @@ export class Bulks {
 
   /**
    * Returns the newest bulk operation of `owner` (a client's token, or ROOT_OWNER). Returns undefined if there is none,
-   * or if all its parts have expired. A part that ended expires a day later, even while another part waits for memory;
-   * then its counts are missing.
+   * or if all its parts have expired. A part that has ended expires a day later, even if another part still waits for
+   * memory. The counts of the expired part are then missing in the result.
    */
   async find(owner: string): Promise<Bulk | undefined> {
     const parts = await this.#parts(owner);
     const [part] = parts;
     if (!part) return undefined;
-    // An operation for all subscribers began in all partitions. In which partitions one for some subscribers began is
-    // not stored, so none of its parts is known to be missing.
+    // An operation for all subscribers began in all partitions, so a missing part is noticed. If the operation is only
+    // for some subscribers, Redis does not store in which partitions it began, so a missing part is not noticed.
     const known = part.tokens ? parts.length : this.#partitions.all.length;
     return { ...parts.reduce(together), state: bulkState(parts, parts.length < known) };
   }
@@ -154,7 +155,10 @@ export class Bulks {
     return (await Promise.all(this.#partitionsOf(owner).map(change))).some(Boolean);
   }
 
-  /** Returns the partitions that may have a part of the owner's operation. A client's joins are in its partition. */
+  /**
+   * Returns the partitions that may have a part of the owner's operation. For a client this is one partition, which
+   * also has the client's joins.
+   */
   #partitionsOf(owner: string): readonly Partition[] {
     return this.#partitions.holding(owner === ROOT_OWNER ? undefined : owner);
   }
@@ -189,10 +193,11 @@ export function readBulk(record: Record<string, string>): Bulk | undefined {
  * Returns the state of a bulk operation: the first of BULK_STATES that a part has. So it is `counted` until all parts
  * run, and can be confirmed again if a confirmation has not reached all partitions.
  *
- * Unless a part is running, the operation is `cancelled` if a part is, because others may not have been reached yet.
- * The same is true if a part is missing, because another operation that began at the same moment has replaced it: if
- * this one were confirmed, it would silently leave out dead letters. But parts that are missing when others have ended
- * have ended too, and expired.
+ * If no part is running, there are two cases in which the operation is `cancelled`:
+ * - A part is `cancelled`. The cancellation may not have reached the other parts yet.
+ * - A part is missing, and no part has ended. Another operation that began at the same moment has replaced the missing
+ *   part. If this operation were confirmed, it would silently leave out dead letters. But if a part has ended, the
+ *   missing parts have ended too, and have expired.
  */
 function bulkState(parts: readonly Bulk[], isPartMissing: boolean): BulkState {
   const has = (wanted: BulkState) => parts.some(({ state }) => state === wanted);

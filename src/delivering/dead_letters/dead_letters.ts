@@ -57,8 +57,9 @@ export class DeadLetters {
     const isPurged = await firstFound(this.#partitions.holding(client), async (partition) => {
       const token = await partition.command((redis, keys) => redis.lindex(keys.dead_letter(id), 0));
       const isOwn = client !== undefined && token !== null && ownerOf(token) === client;
-      // The script deletes only dead letters of the subscriber that it gets, or, without one, any. A client may also
-      // delete the dead letters of its joins. For such a letter, the script gets the token of the join.
+      // If the script gets the token of a subscriber, it deletes only dead letters of this subscriber; otherwise it
+      // deletes any. A client may also delete the dead letters of its joins. For such a letter, the script gets the
+      // token of the join.
       return (await this.#purge(partition, isOwn ? token : client, [id])) === 1 || undefined;
     });
     return isPurged ?? false;

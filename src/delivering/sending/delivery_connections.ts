@@ -23,12 +23,12 @@ const MAX_IDLE_KEPT_MS = 10_000;
 const CLOSED = new Set<string | undefined>(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE']);
 
 /**
- * Code of the error of a request that undici was to send on a kept connection through the proxy, but found the
- * connection closed. undici cannot replace it: with the last connection to a host, its dispatcher is closed.
+ * Code of the error of a request for which undici chose a kept connection through the proxy that was already closed.
+ * undici does not open another connection: when the last connection to a host closes, it closes the host's dispatcher.
  */
 const NOT_SENT = 'UND_ERR_CLOSED';
 
-/** See `keptConnectionClosed`. */
+/** The errors that `readInSlices` has collected for `keptConnectionClosed`. */
 const keptClosed = new WeakSet<Error>();
 
 export interface ConnectionSettings {

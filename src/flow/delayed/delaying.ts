@@ -50,8 +50,9 @@ export class Delaying {
    * Resolves with the outcome of the publication. After `accepted`, each event is stored: as a delayed event, or in the
    * batches of the subscribers. After any other outcome, this call has stored nothing.
    *
-   * Throws body_too_large for too many timed events, or too many copies (events × subscribers). Throws StorageFull or
-   * StorageUnavailable as `Publisher.publish` does.
+   * Throws body_too_large for too many timed events, or too many copies (events × subscribers). Throws StorageFull if
+   * Redis is out of memory. In these cases nothing is stored. Throws StorageUnavailable if Redis is away. Then the
+   * events may be stored or not.
    */
   async publish(publication: TimedPublication): Promise<TimedOutcome> {
     if (countTimed(publication) > MAX_TIMED)

@@ -65,8 +65,9 @@ export function joinExpiry(parts: JoinExpiryParts): (signal: AbortSignal) => Pro
 }
 
 /**
- * Returns a Flushing that asks each home until it has failed once, and then throws the same error at once. A home that
- * hangs fails only after five seconds, for which all other joins would wait again and again.
+ * Returns a Flushing (which empties outboxes) that no longer calls `outbox` for a partition (`home`) after a call for
+ * this partition has failed: it throws the same error at once. If a partition hangs, a call fails only after five
+ * seconds. Without this function, each join would wait that long.
  */
 function failingOnce(outbox: Flushing): Flushing {
   const errors = new Map<Partition, unknown>();
@@ -102,7 +103,8 @@ async function dueJoins(partition: Partition): Promise<string[]> {
 
 /**
  * Makes a join due again after TRY_AGAIN_MS. If joins that fail stayed due, the next call would choose the same ones
- * again, and so keep others waiting. `GT`: if another process has handled the join meanwhile, its later time stays.
+ * again, and so keep others waiting. If another process has handled the join meanwhile, and stored a later time, the
+ * option `GT` keeps that time.
  */
 async function postpone(partition: Partition, token: string): Promise<void> {
   await partition.command(async (redis, keys) => {

@@ -9,8 +9,8 @@ import { allNames, placeOf, readAll, type TriggerName, triggerAt } from './store
 /**
  * Maximum time between reading a moving trigger in its old partition and storing it in the new one. If more time has
  * passed, the new partition refuses the trigger. The reason: if the client deletes the trigger during the move, the new
- * partition remembers this for only 30 s. If it accepted the trigger later, the deleted trigger would come back. So
- * this time must be well below 30 s. If partitions are slow, `finishMove` permits more time.
+ * partition remembers the deletion for only 30 s. If the new partition accepted the trigger later, the deleted trigger
+ * would come back. So this time must be well below 30 s. If partitions are slow, `finishMove` permits more time.
  */
 const MAX_AGE_MS = 1000;
 
@@ -72,7 +72,8 @@ async function readMoving({ client, name }: TriggerName, from: Partition): Promi
 
 /**
  * Stores a trigger in its home. Returns false if the home does not know the client. Throws StorageUnavailable if the
- * home has removed the trigger since `seenUs` (by its clock), or if that is more than `maxAgeMs` ago.
+ * home has removed the trigger since `seenUs` (a time by the clock of the home), or if `seenUs` is more than `maxAgeMs`
+ * ago.
  */
 async function store(
   { client, name }: TriggerName,
@@ -118,8 +119,8 @@ async function removeDouble(trigger: TriggerName, having: readonly Partition[]):
   const there: { partition: Partition; revision: string }[] = [];
   // Remove nothing while another process moves the trigger from the first partition to another one. Such a move first
   // sets the field `moving` in the first partition, then stores the trigger in the other one, and last removes it from
-  // the first. So this loop reads the first partition last. If the other one had the trigger by then, the first has
-  // `moving`, or has no trigger any more.
+  // the first. So this loop reads the first partition last. If the loop found the trigger in the other partition
+  // before, the first partition has the field `moving` by now, or no longer has the trigger.
   for (const partition of having.toReversed()) {
     const [stored] = await partition.command((redis, keys) =>
       readAll(redis, keys, [trigger], partition.skip),

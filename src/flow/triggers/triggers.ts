@@ -65,8 +65,9 @@ export class Triggers {
   }
 
   /**
-   * True if there are several partitions. A look may then miss a trigger that is moved meanwhile: it asks the new
-   * partition before the trigger arrives, and the old one after it has left. So who finds nothing looks again.
+   * True if there are several partitions. A search may then miss a trigger that is moved meanwhile: the search asks the
+   * new partition before the trigger arrives, and the old one after the trigger has left. So a search that finds
+   * nothing is repeated.
    */
   get #mayMove(): boolean {
     return this.#partitions.all.length > 1;
