@@ -4,7 +4,7 @@ const FIRST_WAIT_MS = 50;
 const MAX_WAIT_MS = 2000;
 
 /**
- * Returns the time to wait after failed attempts, with jitter. It doubles with each of the `failures`, up to `maxMs`.
+ * Returns the time to wait after failed attempts, with jitter. This time doubles with each failure, up to `maxMs`.
  */
 export function backoffMs(failures: number, maxMs: number): number {
   return Math.min(FIRST_WAIT_MS * 2 ** Math.min(failures, 20), maxMs) * (0.5 + Math.random() / 2);

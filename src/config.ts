@@ -24,7 +24,7 @@ const PREFIX = 'ROUTEMASTER_';
 /** A name is taken for a misspelt setting if it has at most one mistake for every eight letters of the setting. */
 const LETTERS_PER_MISTAKE = 8;
 const MAX_SHOWN = 50;
-/** Matches the text up to the last `@`, which may contain a password if a URL is in the wrong variable. */
+/** Matches a value up to its last `@`. If the value is a URL in the wrong variable, this part may have a password. */
 const CREDENTIALS = /^(\w+:\/\/)?.*@/s;
 /** Matches characters that a terminal does not show, or that change what it shows around them. */
 const UNSEEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;

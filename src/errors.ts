@@ -126,14 +126,17 @@ export class StorageUnavailable extends BusError {
 
 /** Thrown while Redis has lost the data of the bus. Waiting does not help: an operator must act. */
 export class StorageLost extends StorageUnavailable {
-  /** `redis`: which Redis has lost it, if known. */
+  /** `redis` names the Redis that has lost its data, if this is known. */
   constructor(redis?: string) {
     super(undefined, 'Redis has lost the data of the bus', redis);
     this.name = 'StorageLost';
   }
 }
 
-/** What to do about StorageForbidden. If a script calls the command, the error of Redis 7.0 does not name it. */
+/**
+ * How an operator finds the command that Redis forbids (StorageForbidden). The error itself may not name the command:
+ * Redis 7.0 leaves out the name if a script called the command.
+ */
 export const ACL_ADVICE = 'its command ACL LOG names the command, and docs/operating.md has the ACL';
 
 /**

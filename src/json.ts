@@ -63,9 +63,9 @@ const ESCAPES = /\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(\\u[dD][89a-fA-F]..)|\\./g;
 
 /**
  * Parses JSON in a time proportional to its length. Whole numbers that a double cannot hold become JSON.rawJSON, so
- * that 64-bit ids keep their digits. Throws bad_body if the text is not JSON, or if the bus refuses it (Unfaithful).
- * The message begins with `where`, which says where in the request the text is. `members` are added to the error
- * answer.
+ * that 64-bit ids keep their digits. Throws bad_body if the text is not JSON. Also throws bad_body for JSON that is
+ * nested too deeply, has half of a surrogate pair, or has a number that neither 64 bits nor a double can hold. The
+ * message begins with `where`, which says where in the request the text is. `members` are added to the error answer.
  */
 export function parseJson(
   text: string,
@@ -93,8 +93,9 @@ function fault(cause: unknown, text: string): string {
 }
 
 /**
- * Returns V8's message about text that is not JSON, with a hint if the reason is a comma before a closing bracket. In
- * a text of one line, the position says all, and V8's `line 1` could be taken for a line of the whole body.
+ * Returns V8's message about text that is not JSON, with a hint if the reason is a comma before a closing bracket. Cuts
+ * off `(line 1 column 6)` if the text has only one line. The text may be a later line of the body, so `line 1` would
+ * mislead, and the message already has the position in the text.
  */
 function syntaxFault(message: string, text: string): string {
   const [, position] = /^Expected double-quoted property name in JSON at position (\d+)/.exec(message) ?? [];
@@ -105,7 +106,7 @@ function syntaxFault(message: string, text: string): string {
   return isCommaTooMany ? `${place}; is there a comma too many?` : place;
 }
 
-/** True if a JSON text has more than `maxLevels` levels of arrays and objects. Only for text that is JSON. */
+/** True if a text has more than `maxLevels` levels of arrays and objects. The text must be valid JSON. */
 export function isDeep(text: string, maxLevels = MAX_LEVELS): boolean {
   let depth = 0;
   for (let at = 0; at < text.length; at++) {
@@ -176,7 +177,7 @@ function isEscaped(text: string, at: number): boolean {
  * would take half a second for a megabyte of one-digit numbers.
  */
 function parseLongNumbers(text: string, keepsDigits: (number: string) => boolean): unknown {
-  const parsed: unknown = JSON.parse(text); // throws if `text` is not JSON, which the marks below could hide
+  const parsed: unknown = JSON.parse(text); // throws if not JSON: a mark would hide that a number is malformed
   let [marked, from] = ['', 0];
   QUOTE_OR_LONG.lastIndex = 0;
   for (let found = QUOTE_OR_LONG.exec(text); found; found = QUOTE_OR_LONG.exec(text)) {

@@ -20,7 +20,7 @@ export function sharing<Args extends unknown[], T>(
  * run. They cannot share the present one, because it may have missed a change made just before the call.
  */
 export function sharingNext<T>(work: () => Promise<T>): () => Promise<T> {
-  // When the latest run has ended. It does not have the result, which may be large.
+  // Resolves when the latest run has ended, with no value: the result may be large, and would stay in memory.
   let ended = Promise.resolve();
   let next: Promise<T> | undefined;
   return () => {

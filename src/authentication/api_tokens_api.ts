@@ -88,8 +88,9 @@ interface ApiTokensParts {
 }
 
 /**
- * Maximum joins that are removed at the same time. While a partition with a topic of theirs hangs, they take five
- * seconds together. Their queues may be long, so that more of them would keep other calls waiting for Redis.
+ * Maximum joins that are removed at the same time. One after the other would be slow: while a partition hangs, each
+ * removal of a join with a topic there takes five seconds. More at a time would keep other calls waiting for Redis,
+ * because the queues of the joins may be long.
  */
 const JOINS_AT_ONCE = 10;
 
@@ -115,7 +116,10 @@ export function apiTokensApi({ authentication, dialect, ...parts }: ApiTokensPar
     await allOrThrow(slices);
   };
 
-  /** Registers or changes a client as `Clients.register` does, and deletes what its ended joins have left. */
+  /**
+   * Registers or changes a client (see `Clients.register`). Deletes the batches and dead letters of joins that this has
+   * ended.
+   */
   const registering = async (name: string | undefined, token: string, scopes: Scopes) => {
     const { ended, failure, ...reply } = await clients.register(name, token, scopes);
     await removeJoins(ended);
@@ -231,7 +235,7 @@ function nameFilter({ role }: Caller, text: string | undefined) {
   return ([token, name]: TokenAndName) => name.includes(text) || (role === 'root' && token.includes(text));
 }
 
-/** Waits until all are done. Throws the error of the first that has failed. */
+/** Waits until all promises are settled. If some have rejected, throws the error of the first of these in the list. */
 async function allOrThrow(all: readonly Promise<unknown>[]): Promise<void> {
   for (const outcome of await Promise.allSettled(all))
     if (outcome.status === 'rejected') throw outcome.reason;

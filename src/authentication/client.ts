@@ -96,8 +96,8 @@ export class Clients {
 
   /**
    * Makes a client without a secret, or changes a client. Ends the client's subscriptions and joins that `scopes` do
-   * not permit, and pauses its triggers that they do not permit. `ended` has the tokens of the ended joins, which a
-   * repeat, although harmless, no longer has. `failure` is the error of another partition that was not changed.
+   * not permit, and pauses its triggers that they do not permit. `ended` has the tokens of the joins that this call
+   * ended; a repeated call does not return them again. `failure` is the error of another partition that did not change.
    * - With a name: makes the client, or changes its name and scopes. If the client has a secret, nothing changes, and
    *   the outcome is `has_secret`.
    * - Without a name: changes only the scopes of a client, with or without a secret. If the client does not exist, the

@@ -31,8 +31,8 @@ export function registerIn(
  * the scopes no longer permit, and returns their tokens in `ended`. Skips each client that has a key of a wrong type in
  * Redis. `error` is the error of the first skipped client.
  *
- * Throws StorageFull if `other` has no memory for copies; those of removed clients are removed by then. Throws
- * StorageLost if copies are to be removed, and the control partition has lost its data.
+ * Throws StorageFull if `other` has no memory for new copies. The copies of removed clients have been removed by then.
+ * Throws StorageLost if copies are to be removed, and the control partition has lost its data.
  */
 export async function repairCopies(
   control: Partition,

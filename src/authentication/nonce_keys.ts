@@ -46,7 +46,7 @@ export class NonceKeys {
   #askAgainAtMs = 0;
   /** When the last fetch ended, even if it failed. */
   #triedAtMs = Number.NEGATIVE_INFINITY;
-  /** Throws StorageUnavailable. */
+  /** Fetches the keys. Throws StorageUnavailable. */
   readonly load = sharing(() => this.#load());
 
   constructor(control: Partition) {

@@ -10,8 +10,8 @@ export async function send(response: ServerResponse, { status, headers, body }: 
   if (isPieces(body)) return await sendPieces(response.writeHead(status, { ...JSON_TYPE, ...headers }), body);
   if (body === undefined || typeof body === 'string' || Buffer.isBuffer(body)) {
     const length = Buffer.byteLength(body ?? '');
-    // A 204 has no length. Any other answer without one would be sent in chunks, even an empty one, and would end each
-    // connection of HTTP/1.0.
+    // A 204 has no Content-Length. Without this header, Node would send any other answer in chunks, even if its body is
+    // empty. To a caller with HTTP/1.0, Node would close the connection after the answer.
     response.writeHead(status, status === 204 ? headers : { 'Content-Length': length, ...headers }).end(body);
     return length;
   }

@@ -63,7 +63,8 @@ function mount(routes: readonly Route[], pipeline: Pipeline, otherMethod: OtherM
     const failed = refusing(() => error);
     return refuse(failed, request, response);
   });
-  // Express calls its last function for a target that is no URL, such as `http://[`, for which it finds no path.
+  // Express finds no path in a target that is no URL, such as `http://[`. It then calls the function that is passed to
+  // `app` here.
   return (request, response) =>
     app(request as Request, response as Response, () => {
       const path = request.url ?? '';

@@ -52,7 +52,7 @@ interface Requests {
  *     whole ──readInSlices──▶ in slices
  *       └────────── detach ───────┴─────▶ detached
  *
- * - `whole`: Node's HTTP parser gets all bytes of a read at once, and Node alone does that.
+ * - `whole`: Node gives its HTTP parser all bytes of a read at once, and this class does nothing.
  * - `in slices`: the bytes that arrive are *unparsed*. `goOn` gives the parser a slice of them at a time, while it may
  *   have more (see `#mustWait`). If it must wait, the socket is paused, and the unparsed bytes go back into its buffer.
  * - `detached`: after a CONNECT or Upgrade request, another reader reads the socket.
@@ -124,8 +124,8 @@ export class ConnectionReader {
    */
   goOn(): void {
     this.#parse();
-    // If a request that was parsed just now has detached this reader, the next one reads the socket. If this one paused
-    // the socket, the next one would not resume it.
+    // A request that was parsed just now may have detached this reader. Another reader then reads the socket. If this
+    // reader paused the socket, the other one would not resume it.
     if (this.#way === 'detached') return;
     if (this.#mustWait) this.#putBack();
     else this.#socket.resume();

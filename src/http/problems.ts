@@ -44,7 +44,7 @@ export function preparedProblem(error: BusError): (response: ServerResponse) => 
   };
 }
 
-/** Turns any other error into a BusError. Errors of Express have a `status`. */
+/** Returns the BusError for an error that is not a BusError itself. Errors of Express have a `status`. */
 function translate(thrown: unknown): BusError {
   const status = (thrown as { status?: unknown } | null)?.status;
   if (typeof status === 'number' && status >= 400 && status < 500) {

@@ -69,8 +69,8 @@ export interface Call<R extends Role = Role, Params = unknown, Query = unknown, 
 }
 
 /**
- * The answer to a call. A body of text or bytes is sent unchanged, and `headers` must name its type. A body in pieces
- * is the text of JSON. Any other body is sent as JSON.
+ * The answer to a call. A body of text or bytes is sent unchanged, and `headers` must name its type. The pieces of a
+ * body in pieces are JSON text, and are sent unchanged too. Any other body is converted to JSON.
  */
 export interface Answer {
   status: number;
