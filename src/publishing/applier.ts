@@ -15,7 +15,7 @@ import { countPublished, type PublishRecorder } from './publication.ts';
  * Redises hung, events between two healthy ones took 10.7 s (p99).
  */
 const PATIENCE_MS = 500;
-/** Minimum time between two log lines about what the same topic refuses, or about what could not be stored. */
+/** Minimum time between two log lines about the same topic, or between two lines with the message HALF_WAY. */
 const TELL_EVERY_MS = 10_000;
 const MAX_TOLD = 1000;
 const JOIN_REFUSED = 'a join may not publish to its topic any more; its events are dropped';
@@ -39,8 +39,9 @@ interface Applied {
   /** The number of the newest entry that the partition has applied. */
   last: number;
   /**
-   * Resolves when the marks of topics that have no subscriber in the partition any more have been removed from their
-   * homes. One of these homes may hang, so the outbox jobs of other partitions do not wait for this.
+   * Some topics may have no subscribers in the partition any more. Resolves when the marks that said they have some are
+   * removed from the partitions that store these topics. One of those partitions may hang, so the outbox jobs of other
+   * partitions do not wait for this promise.
    */
   marksRemoved: Promise<void>;
 }
@@ -59,8 +60,8 @@ export class Applier {
   readonly #told = new LRUCache<string, true>({ max: MAX_TOLD, ttl: TELL_EVERY_MS });
 
   /**
-   * With ROUTEMASTER_MIN_REPLICAS, a script call of `partition` must resolve only when that many replicas have its
-   * writes: the entries are removed from the outbox then.
+   * With ROUTEMASTER_MIN_REPLICAS, a script call of `partition` must resolve only when that many replicas have what the
+   * script wrote, because the outbox then removes the entries.
    */
   constructor(partition: Partition, parts: ApplierParts) {
     this.#partition = partition;
@@ -76,8 +77,9 @@ export class Applier {
    * - `alone`: the script call gets no entries of other outboxes, because if one of those failed, the whole call would
    *   fail.
    * - `inTime`: waits at most PATIENCE_MS for each answer of the partition, then throws StorageUnavailable. Until that
-   *   answer comes, all further calls with `inTime` throw without waiting. Otherwise waits also until outdated marks
-   *   are removed, because the caller may be deleting a topic, which is gone only then.
+   *   answer comes, all further calls with `inTime` throw without waiting. Without `inTime`, there is no such limit.
+   *   The call then also waits for `marksRemoved`, because the caller may be deleting a topic: while the topic has
+   *   marks, it still exists.
    */
   async apply(
     home: Partition,
@@ -131,14 +133,14 @@ export class Applier {
     return reply.applied.map((last) => ({ last, marksRemoved }));
   }
 
-  /** Logs an error, unless another one about the same subject was logged within TELL_EVERY_MS. */
+  /** Logs an error, unless an error about the same `subject` was logged within TELL_EVERY_MS. */
   #tell(subject: string, about: object, message: string): void {
     if (this.#told.has(subject)) return;
     this.#told.set(subject, true);
     this.#parts.log.error(about, message);
   }
 
-  /** Checks `topics`, which seem to have no subscribers left in the partition. Removes the marks of those without. */
+  /** Counts the subscribers that `topics` have in the partition. Removes the marks of topics that have none there. */
   #removeMarks(topics: readonly string[]): Promise<void> {
     const { marks, log } = this.#parts;
     const removed = topics.length > 0 ? marks.refresh(this.#partition, topics) : Promise.resolve();

@@ -29,7 +29,7 @@ export function isLong({ text }: Pick<EventBody, 'text'>): boolean {
   return text.length > SHORT_TEXT;
 }
 
-/** Reads a short body at once, as `readInSteps` does. */
+/** Reads a short body without pauses. Has the same result and the same errors as `readInSteps`. */
 export function readEvents(body: EventBody): ReadEvent[] {
   const steps = readInSteps(body);
   let step = steps.next();

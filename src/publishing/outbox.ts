@@ -6,10 +6,10 @@ import { type Handled, headOf, lastNumber, type OutboxHolder, readNext } from '.
 import { ReadingPace } from './reading_pace.ts';
 
 /**
- * How the emptying of a list of outbox entries has ended:
+ * How a call that empties a list of outbox entries has ended:
  * - `ended`: no entry was left, and the worker's job is deleted;
  * - `left`: entries may be left, because the caller asked to stop;
- * - `lost`: no entry was left, but the worker no longer held the job, and so did not delete it.
+ * - `lost`: no entry was left, but the job is not deleted, because the worker no longer held it.
  */
 type Emptied = 'ended' | 'left' | 'lost';
 
@@ -91,10 +91,10 @@ export class Outbox {
   }
 
   /**
-   * Sends each partition its entries, and waits until it has applied them. A partition that takes longer than
-   * PATIENCE_MS has failed, but for the partition `awaited`: it may take as long as it needs, and its error is thrown.
-   * Partitions in `behind` are sent nothing, because they must first apply the entries that are set aside for them.
-   * `late` has the partitions that have failed, and those in `behind`.
+   * Sends each partition its entries, and waits until all partitions have applied them or failed. A partition that
+   * takes longer than PATIENCE_MS has failed. Only the partition `awaited` may take as long as it needs, and only its
+   * error is thrown. Partitions in `behind` are sent nothing, because they must first apply the entries that are set
+   * aside for them. In the result, `late` has the partitions that have failed, and the partitions in `behind`.
    */
   async #applyInAll(
     home: Partition,

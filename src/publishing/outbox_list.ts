@@ -17,9 +17,9 @@ export interface OutboxHolder {
 }
 
 /**
- * A list of outbox entries in the partition `home`. Without `aside`, the list is the outbox of `home`. With `aside`,
- * the index of another partition, it is the list of the entries that are set aside for that partition. `holder` is the
- * worker that empties the list as its job.
+ * A list of outbox entries in the partition `home`. Without `aside`, the list is the outbox of `home`. If `aside` is
+ * given, it is the index of another partition, and the list has the entries that are set aside for that partition.
+ * `holder` is the worker that empties the list as its job.
  */
 interface OutboxList {
   home: Partition;
@@ -27,16 +27,16 @@ interface OutboxList {
   holder?: OutboxHolder | undefined;
 }
 
-/** The first entries of a list, which all partitions have applied, except those in `late`. */
+/** The first entries of a list. The partitions in `late` have not applied them yet, but all other partitions have. */
 export interface Handled {
   entries: readonly Buffer[];
   late?: readonly number[];
 }
 
 /**
- * Removes from a list the entries that the caller has `handled`, and resolves with the next ones. Copies of the removed
- * entries are set aside for the partitions in `late`, so that no other partition has to wait for these. A repetition
- * removes nothing.
+ * Removes the handled entries (the second argument) from a list, and resolves with the next ones. Copies of the removed
+ * entries are set aside for the partitions in `late`, so that other partitions need not wait for the late ones. If the
+ * call is repeated, it removes nothing.
  *
  * `behind` has the partitions that must first apply the entries set aside for them. If no entry is left, the script
  * deletes the job of `holder` in the same step, and `ended` is true. If the worker no longer holds the job, `ended` is
@@ -72,7 +72,7 @@ export function headOf(entry: Buffer): { number: number; partitions: number[] } 
   return { number: Number(number), partitions: partitions.split(',').map(Number) };
 }
 
-/** Returns the number of the last entry. There must be one. */
+/** Returns the number of the last entry. The list must not be empty. */
 export function lastNumber(entries: readonly Buffer[]): number {
   return headOf(entries.at(-1) as Buffer).number;
 }

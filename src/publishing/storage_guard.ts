@@ -11,7 +11,8 @@ import type { Partitions } from '../store/partitions.ts';
 const FRESH_MS = 250;
 /**
  * If two measurements find Redis above its high mark, but are further apart than this, Redis may have been below the
- * mark in between: the first may have seen a buffer. So the shortage counts as beginning with the second.
+ * mark in between: the first one may have counted a buffer that was soon freed. So the shortage counts as beginning
+ * with the second measurement.
  */
 const MAX_GAP_MS = 60_000;
 
@@ -21,10 +22,13 @@ interface Measurement {
   atMs: number;
   /**
    * Since when (ms) all measurements have found the Redis above its high mark, and were at most MAX_GAP_MS apart.
-   * Infinity if the last one did not.
+   * Infinity if the last measurement has not found it above the mark.
    */
   aboveMarkSinceMs: number;
-  /** The memory limit of the Redis, and that divided by the number of partitions there. Undefined until it answers. */
+  /**
+   * `maxBytes` is the memory limit of the Redis. `maxBytesOfPartition` is this limit divided by the number of
+   * partitions in the Redis. Both are undefined until the Redis has answered once.
+   */
   maxBytes: number | undefined;
   maxBytesOfPartition: number | undefined;
 }
@@ -41,8 +45,8 @@ export class StorageGuard {
   /** By index of the partition. */
   readonly #measurements = new Map<number, Measurement>();
   /**
-   * By index of the partition: the measurement of its Redis that is under way. Each Redis has its own, because one that
-   * hangs answers only after seconds.
+   * By index of the partition: the measurement of its Redis that is under way. Each Redis is measured separately, so
+   * that a Redis that hangs for seconds does not delay the others.
    */
   readonly #measuring = new Map<number, Promise<void>>();
   /** When the oldest measurement was made (ms); -Infinity until each Redis has one. */
@@ -118,7 +122,7 @@ export class StorageGuard {
     );
   }
 
-  /** Begins to measure each Redis of which the last measurement is old, unless that is under way. */
+  /** Begins to measure each Redis whose last measurement is old. Skips a Redis that is being measured already. */
   #measureAll(): void {
     if (isFresh(this.#oldestAtMs)) return;
     for (const its of this.#partitions.byRedis()) {

@@ -87,8 +87,8 @@ export function connectOne(url: string, log: Log, tls = WELL_KNOWN): Redis {
   let failedSentinels = 0;
   redis.on('sentinelError', () => failedSentinels++);
   redis.on('error', (error: Error & { command?: { name: string } }) => {
-    // ioredis asks another sentinel for each connection. When it has asked the last one, it reports this error, whether
-    // or not the sentinels have answered, and begins again with the first.
+    // Each time it connects, ioredis goes on to the next sentinel. After the last sentinel, it reports this error, even
+    // if the sentinels have answered, and begins again with the first.
     const isLastSentinel = error.message.startsWith('All sentinels are unreachable');
     if (isLastSentinel && failedSentinels < (where.sentinels?.length ?? 0)) return;
     if (!isLastSentinel) failedSentinels = 0;

@@ -77,8 +77,9 @@ export async function readFullestMemory(
 }
 
 /**
- * Returns the memory of the fullest Redis: the one whose `used` is the greatest part of its `highMark`. If none has a
- * limit, returns that of the Redis that stores most. `wrongPolicy` is that of any Redis that has one.
+ * Returns the memory of the fullest Redis: the one whose `used` is the greatest part of its `highMark`. If no Redis has
+ * a limit, returns the memory of the Redis that stores most. In the result, `wrongPolicy` may be that of another Redis:
+ * it is undefined only if no Redis has a wrong policy.
  */
 export function fullest(memories: readonly Memory[]): Memory {
   const fullness = ({ used, highMark }: Memory) => used / highMark;

@@ -159,8 +159,8 @@ export class Partition {
   }
 
   /**
-   * Throws StorageUnavailable if Redis is away, refuses writes, or forbids a command that scripts need. Changes nothing.
-   * Redis also refuses a script that could write while it has too few replicas, or cannot save to its disk.
+   * Throws StorageUnavailable if Redis is away, refuses writes, or forbids a command that scripts need. Changes
+   * nothing. Redis also refuses a script that could write while it has too few replicas, or cannot save to its disk.
    */
   async expectCommands(): Promise<void> {
     const { command, error } = await this.run('try_commands', {});
@@ -188,7 +188,7 @@ export class Partition {
     this.logSkipped(String(key));
   };
 
-  /** Logs the pattern of a key that a listing leaves out, because another program has written it. */
+  /** Logs that a listing leaves out a key, which another program has written. Names only the pattern of the key. */
   logSkipped(key: string): void {
     const found = foundKey(key, this.prefix);
     const skipped = this.prefix + (found ? LAYOUT[found.name].pattern : '');

@@ -104,10 +104,11 @@ export class Partitions {
 }
 
 /**
- * Looks for something in all `places` at the same time, and resolves with what `look` returns for a place that has it,
- * as soon as one has answered so. A place is a partition, or has one. The others are not awaited, because a master that
- * hangs takes five seconds to fail. If no place has it, resolves with undefined; or throws the StorageUnavailable of a
- * partition that is away, because this partition may have it. Throws any other error of `look` rather than this one.
+ * Looks for a thing in all `places` at the same time. A place is a partition, or has one. Resolves with the first
+ * result of `look` that is not undefined. Does not wait for the other places then, because a master that hangs takes
+ * five seconds to fail. If no place has the thing, resolves with undefined. But if a partition is away, throws its
+ * StorageUnavailable, because this partition may have the thing. If `look` has also failed with any other error, throws
+ * that error instead.
  */
 export async function firstFound<P, T>(
   places: readonly P[],

@@ -10,8 +10,8 @@ const REFRESH_MS = 100;
 /** Matches the errors of a connection on which no answer came in time, or which was not made in time. */
 const SILENCE = /^Socket timeout|ETIMEDOUT/;
 /**
- * Time after a silence for which a node is taken to hang, unless it connects earlier. Each try to connect ends within
- * five seconds, so there is time for several.
+ * A node that did not answer in time is taken to hang for this long, or until it connects. Each attempt to connect
+ * takes at most five seconds, so there is time for several attempts.
  */
 const HANGS_MS = 15_000;
 
@@ -29,7 +29,7 @@ export class RedisCluster {
   readonly #away = new Set<string>();
   /** The last error of each node that refuses the user or password, by the node's address. */
   readonly #refusals = new Map<string, Error>();
-  /** When each node last did not answer in time, if it has not connected since, by the node's address. */
+  /** By the node's address: when it last failed to answer in time. Lacks nodes that have connected since. */
   readonly #silentAtMs = new Map<string, number>();
   readonly #log: Log;
   #connections = 0;
@@ -46,7 +46,8 @@ export class RedisCluster {
     cluster.on('-node', (redis: Redis) => {
       const address = addressIn(redis);
       if (this.#nodes.get(address) === redis) this.#nodes.delete(address);
-      // A master that hangs is connected to again and again, so that calls go on as soon as it answers.
+      // If the node is still in the cluster, `refresh` adds it again, and `#join` connects to it. This repeats while
+      // the node hangs, so that calls go on as soon as it answers.
       if (this.#hangs(address)) void this.refresh();
     });
     cluster.on('node error', (error: Error, address: string) => this.#fail(address, error));
@@ -59,7 +60,7 @@ export class RedisCluster {
 
   /**
    * Returns the connection to the master of a slot. If the master is unknown, begins to ask for the masters again, and
-   * throws. Also throws if the master hangs. Otherwise ioredis would keep each command until it has connected again,
+   * throws. Also throws if the master hangs, because ioredis would delay each command until it has connected again:
    * for up to five seconds.
    */
   masterOf(slot: number): Redis {

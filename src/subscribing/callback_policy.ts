@@ -153,7 +153,10 @@ export class CallbackPolicy {
   }
 }
 
-/** Says what the operator sets so that callbacks may lead to `host`, if that is the machine of the bus. */
+/**
+ * If `host` is the machine of the bus, returns advice to add its address to the setting that allows callbacks there.
+ * Otherwise returns an empty text.
+ */
 function localAdvice(host: string): string {
   if (!LOCAL_HOST.test(host)) return '';
   return `; to receive on the machine of the bus, as in development, add ${isIP(host) ? host : '127.0.0.1'} to it`;

@@ -60,8 +60,8 @@ export class Subscribers {
     const { outbox, deadLetters, recorder } = this.#removal;
     const marks = new TopicMarks(this.#partitions);
     const partition = this.#partitions.ofSubscriber(token);
-    // What does not fit into memory may stay in the outbox: it would only be dropped next with the queue, and whoever
-    // leaves frees memory.
+    // If memory is short, entries for this subscriber may stay in the outbox, because the queue to which they belong is
+    // about to be dropped. An error would stop the removal, although the removal frees memory.
     const flush: Flushing['flush'] = (home, to) => outbox.flush(home, to).catch(ignoreFull);
     const topics = await marks.flushLeft({ flush }, token, () => true);
     const into = await partition.command((redis, keys) => redis.hget(keys.subscriber(token), 'into'));
@@ -79,8 +79,8 @@ export class Subscribers {
       series: seriesOf({ subscriber: token }),
     });
     // An earlier call may have removed the subscriber, but only some of its dead letters. So they are purged even if
-    // the subscriber is gone. This comes before the calls of other partitions, which may be away: a removed join is in
-    // no list any more, so a caller that removes all joins of a client does not repeat this call.
+    // the subscriber is gone. The purge comes before the calls to other partitions, which throw if a partition is away.
+    // A caller that removes all joins of a client could not repeat the purge for a join: a removed join is in no list.
     await deadLetters.purgeAll(token, untilMs);
     await marks.refreshLeft(partition, topics);
     // Sends the events that a join has put into the outbox just before its removal. If an earlier call has removed the

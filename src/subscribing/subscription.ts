@@ -51,7 +51,7 @@ export class Subscriptions {
     });
   }
 
-  /** `foreign` has those of the topics that live in other partitions than `partition`, the subscriber's. */
+  /** `partition` is the partition of the subscriber. `foreign` has the topics that are stored in other partitions. */
   #store(
     partition: Partition,
     token: string,

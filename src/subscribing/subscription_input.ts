@@ -65,7 +65,7 @@ const wording = (fields: string[]): Wording => ({
   whole: 'send an object with topics, callback and uuid',
   field: (name, rule) => `${name}: ${rule}`,
   unknown: (name) => {
-    // Users try this name, because the bus's reports of a subscription have the setting under it.
+    // Users try `max_events`, because the bus's reports of a subscription use this name for the setting `max`.
     if (name === 'max_events') return 'unknown field "max_events"; in a subscription this is max';
     return `unknown field ${JSON.stringify(name)}; use ${fields.join(', ')}`;
   },

@@ -135,7 +135,7 @@ function uuidOf(user: string): string | undefined {
     const uuid = decodeURIComponent(user);
     return UUID.test(uuid) ? uuid : undefined;
   } catch {
-    // It is not UTF-8, as in `%FF`.
+    // The decoded user name is not UTF-8, as with `%FF`.
     return undefined;
   }
 }

@@ -54,9 +54,9 @@ export class TopicMarks {
    * Runs `change`, which begins subscriptions in `partition` to topics of other partitions. Then corrects the marks of
    * these topics, also if the change was refused.
    *
-   * If the change fails, corrects the marks in those homes that can be reached, and throws its error. Otherwise topics
-   * that the change has created would stay until the next sweep, and a client whose calls fail could use up the maximum
-   * number of topics.
+   * If the change fails, corrects the marks in those homes that can be reached, and throws the error of the change. If
+   * the marks were not corrected, topics that the change has created would stay until the next sweep, and a client
+   * whose calls fail could use up the maximum number of topics.
    */
   async correctAfter<T>(
     partition: Partition,
@@ -125,8 +125,8 @@ export class TopicMarks {
 
   /**
    * Does the same as `refresh`, after subscriptions to these topics have ended. If the Redis of a home has no memory to
-   * set a mark, goes on with the other homes: the mark then says that the topic has more subscribers than it has, which
-   * does no harm. Who leaves while memory is short frees some, and must not be stopped half-way.
+   * set a mark, goes on with the other homes. The mark then says that the topic has more subscribers than it has, which
+   * does no harm. An error would stop a subscriber half-way in leaving topics, although leaving frees memory.
    */
   async refreshLeft(partition: Partition, topics: readonly string[]): Promise<void> {
     for (const [home, names] of this.#byHome(partition, topics))

@@ -44,8 +44,8 @@ export const lanes = {
 } as const;
 
 /**
- * The callback that the worker got with the job. If the subscriber has another one by now, the failure of the delivery
- * holds nothing back. Undefined if the subscriber had left.
+ * The callback that the worker got with the job. If the subscriber has another callback by now, a failed delivery does
+ * not delay later deliveries. Undefined if the subscriber had left.
  */
 const callback = 'text?';
 

@@ -5,7 +5,8 @@ const tokens = ['text'] as const;
 
 /**
  * The entries of a listing of batches, sorted by `placeMs` and then by `id`.
- * - `placeMs`: when the batch was accepted, was dropped or became a dead letter. Otherwise: when it was created.
+ * - `placeMs`: when the batch was accepted, was dropped or became a dead letter; for any other batch, when it was
+ *   created.
  * - `record`: the batch's entry in the delivery log. Only batches that were accepted or dropped have it.
  * - `createdMs` and all fields after it: only for batches without `record`. `firstAttempt` and `lastAttempts` are JSON.
  */
