@@ -73,7 +73,7 @@ async function readState({ partitions, limits, history }: OverviewParts, api: Ap
     min > 0 ? partitions.reach((head) => head.command(countReplicas), heads) : { found: [min] },
     api.nowMs(),
     countProcesses(partitions.control),
-    refusalOfWrites(partitions),
+    refusalOfCommands(partitions),
   ]);
   const ageMs = latest && nowMs - latest.atMs;
   const replicas = { fewest: Math.min(...counted.found), min };
@@ -84,7 +84,7 @@ async function readState({ partitions, limits, history }: OverviewParts, api: Ap
  * Asks each Redis whether it refuses writes or commands. Resolves with the partitions of those that do, and with the
  * first word of the error. If several Redises refuse, the word is from the first of them.
  */
-export async function refusalOfWrites(partitions: Partitions): Promise<State['refusal']> {
+export async function refusalOfCommands(partitions: Partitions): Promise<State['refusal']> {
   const groups = partitions.byRedis();
   const words = await Promise.all(groups.map(([head]) => wordOfRefusal(head)));
   const refusing = groups.filter((_, index) => words[index] !== undefined);

@@ -8,7 +8,7 @@ import { PrivateCluster, tagOf } from '../../harness/redis/private_cluster.ts';
 import type { PrivateRedis } from '../../harness/redis/private_redis.ts';
 import { callRedis } from '../../harness/redis/redis_call.ts';
 import { until } from '../../harness/until.ts';
-import { refusalOfWrites } from '../../src/console/overview_page.ts';
+import { refusalOfCommands } from '../../src/console/overview_page.ts';
 import { BootError, StorageFull, StorageUnavailable } from '../../src/errors.ts';
 import { createLog, failureOf } from '../../src/log.ts';
 import { connect, connectOne } from '../../src/store/connection.ts';
@@ -183,12 +183,12 @@ describe('a cluster', () => {
     const masters = partitions.byRedis().map(([head]) => nodeOf(head));
     const setMin = (replicas: string, nodes: readonly PrivateRedis[]) =>
       Promise.all(nodes.map(({ url }) => callRedis(url, 'CONFIG', 'SET', 'min-replicas-to-write', replicas)));
-    assert.equal(await refusalOfWrites(partitions), undefined);
+    assert.equal(await refusalOfCommands(partitions), undefined);
     await setMin('9', masters.slice(1, 2));
     const [, two] = partitions.byRedis();
-    assert.deepEqual(await refusalOfWrites(partitions), { word: 'NOREPLICAS', partitions: two });
+    assert.deepEqual(await refusalOfCommands(partitions), { word: 'NOREPLICAS', partitions: two });
     await setMin('9', masters);
-    assert.deepEqual(await refusalOfWrites(partitions), { word: 'NOREPLICAS', partitions: undefined });
+    assert.deepEqual(await refusalOfCommands(partitions), { word: 'NOREPLICAS', partitions: undefined });
     await setMin('0', masters);
   });
 

@@ -18,8 +18,8 @@ import {
   memoryFindings,
   partitionsFinding,
   policyFindings,
-  refusalOfWrites,
-  writesFinding,
+  refusalFinding,
+  refusalOfCommands,
 } from './doctor_redis.ts';
 import { type Figures, readFigures, sumOf } from './figures.ts';
 import type { Join } from './joins.ts';
@@ -58,9 +58,9 @@ async function* findingsOf(call: Call): AsyncGenerator<Finding> {
   yield credentials;
   if (!figures) return;
   const away = partitionsAwayOf(figures);
-  // `refusalOfWrites` calls `GET /pulse`, which fails while a partition is away, whether or not Redis takes writes.
-  const refusal = away.length > 0 ? undefined : await refusalOfWrites(call);
-  if (refusal !== undefined) yield writesFinding(refusal);
+  // `refusalOfCommands` calls `GET /pulse`, which fails while a partition is away, whether or not Redis takes writes.
+  const refusal = away.length > 0 ? undefined : await refusalOfCommands(call);
+  if (refusal !== undefined) yield refusalFinding(refusal);
   yield workersFinding(figures, refusal === undefined);
   yield* memoryFindings(figures);
   yield* policyFindings(figures);

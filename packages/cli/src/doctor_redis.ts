@@ -24,7 +24,7 @@ interface Refusal {
  * Resolves with the refusal if a Redis refuses writes or commands, and otherwise with undefined. Also resolves with
  * undefined for a bus of version 1.0.0, which does not check whether Redis takes writes.
  */
-export async function refusalOfWrites(call: Call): Promise<Refusal | undefined> {
+export async function refusalOfCommands(call: Call): Promise<Refusal | undefined> {
   try {
     await call.connect({ timeoutMs: WRITES_TIMEOUT_MS, isQuiet: true }).pulse();
     return undefined;
@@ -45,7 +45,7 @@ function refusalIn(message: string): Refusal | undefined {
   return redis === undefined || word === undefined ? undefined : { redis, word };
 }
 
-export function writesFinding({ redis, word }: Refusal): Finding {
+export function refusalFinding({ redis, word }: Refusal): Finding {
   const advice = ADVICE_ON_REFUSAL[word] ?? 'The log of the bus quotes what Redis says.';
   // The ACL may lack a command that only some calls need.
   if (word === 'NOPERM')
