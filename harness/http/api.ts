@@ -184,7 +184,7 @@ export class Api {
     return contract;
   }
 
-  /** Sends one request to exactly this path. Resolves with the whole answer. Throws if the contract lacks it. */
+  /** Sends one request to exactly this path. Resolves with the whole answer. Throws if the contract has no such answer. */
   async call(method: string, path: string, { as, headers, body }: CallOptions = {}): Promise<Answer> {
     const authorization = as === undefined ? {} : { authorization: await this.authorization(as) };
     const all = { ...this.#headers, ...authorization, ...headers };

@@ -11,7 +11,7 @@ export function nameIn(partitions: Partitions, index: number, stem: string): str
 
 /**
  * Checks each partition by itself, and that partitions agree. A topic must be listed only in its home, the partition
- * where it lives. If the topic has subscribers in another partition, its home must have a mark for this partition, with
+ * where it lives. If the topic has subscribers in another partition, its home must have a mark for that partition, with
  * the number of these subscribers. Outboxes (events on their way to other partitions) must be empty.
  */
 export async function assertPartitionsConsistent(partitions: Partitions): Promise<void> {

@@ -22,10 +22,11 @@ local open_batches = include('delivering/open_batches')
 local uids = include('store/uids')
 local parts = {}
 
--- Returns the score of a part in the subscriber's index `queue` (see the table above). If an older batch has this score
--- or a higher one, the score is raised above that of the older batch. But if the older batch is only one below the
--- rest, the part gets the score of the older batch, and either may be delivered first. This cannot happen for an
--- `ordered` subscriber, because only its oldest batch is delivered.
+-- Returns the score of a part in the subscriber's index `queue`. The part must come before the rest, and after every
+-- older batch. So if an older batch reaches the score of the table above, the part gets the next score after that of
+-- the older batch. There may be no score between the older batch and the rest. Then the part gets the score of the older
+-- batch, and either of the two may be delivered first. An `ordered` subscriber has no older batch here, because only
+-- its oldest batch is delivered.
 local function score_of_part(queue, score_of_rest, events_left)
   local below = redis.call('ZRANGE', queue, '(' .. score_of_rest, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')
   local after_older = (tonumber(below[2]) or 0) + 1

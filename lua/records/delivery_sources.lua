@@ -174,8 +174,9 @@ local function read_log(source)
   end
 end
 
--- Returns how many records of a log, or entries of a trail, are not newer than `at_ms` (`delivery_log.count_until`). If
--- another program has written the key `list` with another type, returns 0, and notes the key in `listing.skipped`.
+-- Returns how many records of a log, or entries of a trail (delivery_trail.lua), are not newer than `at_ms`
+-- (`delivery_log.count_until`). If another program has written the key `list` with another type, returns 0, and notes
+-- the key in `listing.skipped`.
 function delivery_sources.count_until(listing, list, items, at_ms)
   local count = calls.skip_wrong_type(delivery_log.count_until, list, items, at_ms)
   if not count then listing.skipped = listing.skipped or list end

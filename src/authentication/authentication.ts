@@ -136,7 +136,7 @@ export class Authentication {
     recorder.authenticationFailed(reason as FailureReason);
     if ((await failures.count(sourceOf(address))) <= MAX_FAILURES)
       return log.info({ ...line, ...(client && { client }) }, 'authentication failed');
-    // With `stale`, the request has the right secret, but its nonce was used before with this count (`nc`). With
+    // With `stale`, the request has the right secret, but repeats a nonce use: a nonce with its `nc`. With
     // `no_secret`, a client without a secret has the right token, but chose Digest. In both cases the caller gets a new
     // challenge, however often its address has failed.
     if (stale || reason === 'no_secret') return;

@@ -89,7 +89,7 @@ function ofBus(state: State): Complaint[] {
     const [of, to, there] = partitions
       ? [` for ${listed(partitions)}`, ' to topics there', ' there']
       : ['', '', ''];
-    // The ACL may lack a command that only some calls need.
+    // With NOPERM, publishes may go on: the ACL may lack a command that only some calls need.
     const [what, follows] =
       word === 'NOPERM'
         ? ['commands', `Calls that need them are answered 503, and deliveries${there} may wait.`]

@@ -103,9 +103,9 @@ export class Autodrop {
 
   /**
    * If Redis stores more than `mark` bytes, drops delivery logs, the longest first, until it stores at most `mark`
-   * bytes. Without `mark`, drops logs only above the high mark, and then down to the low mark. Returns the shortage
-   * that remains. Returns undefined if none remains, if the job rests (see REST_TIMES), or if `signal` is aborted
-   * during the measurement.
+   * bytes. Without `mark`, drops logs only if Redis stores more than the high mark, until it stores at most the low
+   * mark. Returns the shortage that remains. Returns undefined if none remains, if the job rests (see REST_TIMES), or
+   * if `signal` is aborted during the measurement.
    */
   async #findShortage(signal: AbortSignal, mark?: number): Promise<Shortage | undefined> {
     const { partition, partitions } = this.#parts;

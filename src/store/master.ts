@@ -47,8 +47,8 @@ interface ConnectionState {
   /** How many times the connection has become ready. If this number grows, Redis may have failed and lost data. */
   count: number;
   /**
-   * The error reply of Redis for which the connection was closed: it refused the user or password, or is a replica
-   * (READONLY). Undefined if the connection is ready, or has failed for another reason since.
+   * The error reply because of which there is no connection: Redis refuses the user or password, or is a replica
+   * (READONLY). Undefined if there is a connection, or if the connection has failed for another reason since.
    */
   refusal: Error | undefined;
 }

@@ -10,8 +10,8 @@ const REFRESH_MS = 100;
 /** Matches the errors of a connection on which no answer came in time, or which was not made in time. */
 const SILENCE = /^Socket timeout|ETIMEDOUT/;
 /**
- * A node that did not answer in time is taken to hang for this long, or until it connects. Each attempt to connect
- * takes at most five seconds, so there is time for several attempts.
+ * A node that did not answer in time counts as hanging for this long, or until a connection to it is made. Each attempt
+ * to connect takes at most five seconds, so there is time for several attempts.
  */
 const HANGS_MS = 15_000;
 

@@ -80,8 +80,8 @@ function join_work.must_wait(to)
   return to and to.refusal == 'outbox_full'
 end
 
--- True if the script call has published its maximum of copies (events for one subscriber). The work of making the
--- events counts as copies too (COPIES_PER_EVENT).
+-- True if the script call has published as many copies as it may. A copy is an event for one subscriber. Making an
+-- event takes time too, so each event adds COPIES_PER_EVENT to the copies.
 function join_work.is_full(work)
   return work.copies >= copies.MAX.join
 end

@@ -47,7 +47,7 @@ function refusalIn(message: string): Refusal | undefined {
 
 export function refusalFinding({ redis, word }: Refusal): Finding {
   const advice = ADVICE_ON_REFUSAL[word] ?? 'The log of the bus quotes what Redis says.';
-  // The ACL may lack a command that only some calls need.
+  // With NOPERM, publishes may go on: the ACL may lack a command that only some calls need.
   if (word === 'NOPERM')
     return bad(
       'commands',

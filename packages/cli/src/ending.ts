@@ -5,7 +5,10 @@ import { number } from './tables.ts';
 /** The option of commands that ask before they remove something. */
 export const YES: Readonly<Record<string, Option>> = { yes: { help: 'do not ask first on a terminal' } };
 
-/** Before a thing is removed, the bus is asked what the thing has. It must answer within this time. */
+/**
+ * Before a command removes a thing, it asks the bus what goes with the thing, such as queued events. The bus must
+ * answer within this time.
+ */
 const COUNTS_TIMEOUT_MS = 2000;
 
 /** Returns what a thing has, such as `3 queued events and 1 dead letter`. Leaves out what it has none of. */

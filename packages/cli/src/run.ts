@@ -96,7 +96,7 @@ function parse(command: Command, args: readonly string[]) {
  */
 function reasonOf(message: string, names: readonly string[]): string {
   const [, fault] = /^Option '.*' argument (missing|is ambiguous)/.exec(message) ?? [];
-  // If a short option is ambiguous, its long name stands further on in Node's text.
+  // For an ambiguous short option, Node's text begins with the short name. The long name is only in its last line.
   const [name] = /--[\w-]+/.exec(message) ?? [];
   if (fault === 'missing') return `${name} needs a value`;
   if (fault !== undefined) return `${name} needs a value; if it begins with a dash, write ${name}=-…`;

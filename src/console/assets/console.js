@@ -18,9 +18,9 @@ const NOT_FOUND = 404;
 const UNAVAILABLE = 503;
 
 /**
- * Returns true if it is time to refresh a part. The interval is `data-live` ms, or REFRESH_MS if `data-live` is empty,
- * multiplied by `slowness`. A refresh may come half of REFRESH_MS early, because the timer below only looks every
- * REFRESH_MS.
+ * Returns true if it is time to refresh a part. Its interval is `data-live` ms (REFRESH_MS if that is empty), times
+ * `slowness`. The timer below looks only every REFRESH_MS, so a part is refreshed at the look that is nearest to the
+ * end of its interval, which may be half of REFRESH_MS early.
  */
 function isDue(part) {
   const passedMs = performance.now() - (fetchedAt.get(part) ?? loadedAt);

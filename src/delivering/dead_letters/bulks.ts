@@ -156,8 +156,8 @@ export class Bulks {
   }
 
   /**
-   * Returns the partitions that may have a part of the owner's operation. For a client this is one partition, which
-   * also has the client's joins.
+   * Returns the partitions that may have a part of the owner's operation. For ROOT_OWNER these are all partitions. For
+   * a client it is the one partition that has the dead letters of the client and of its joins.
    */
   #partitionsOf(owner: string): readonly Partition[] {
     return this.#partitions.holding(owner === ROOT_OWNER ? undefined : owner);

@@ -65,17 +65,17 @@ export function joinExpiry(parts: JoinExpiryParts): (signal: AbortSignal) => Pro
 }
 
 /**
- * Returns a Flushing (which empties outboxes) that no longer calls `outbox` for a partition (`home`) after a call for
- * this partition has failed: it throws the same error at once. If a partition hangs, a call fails only after five
- * seconds. Without this function, each join would wait that long.
+ * Returns a Flushing (which empties outboxes) that passes calls on to `inner`. When a call for a partition (`home`) has
+ * failed, further calls for this partition throw the same error at once. If a partition hangs, a call fails only after
+ * five seconds. Without this function, each join would wait that long.
  */
-function failingOnce(outbox: Flushing): Flushing {
+function failingOnce(inner: Flushing): Flushing {
   const errors = new Map<Partition, unknown>();
   return {
     async flush(home, to) {
       if (errors.has(home)) throw errors.get(home);
       try {
-        await outbox.flush(home, to);
+        await inner.flush(home, to);
       } catch (error) {
         errors.set(home, error);
         throw error;
